@@ -1,0 +1,66 @@
+"""The encoder interface: texts in, unit vectors out. It knows no model, no storage and no index.
+
+A plug-in author implements `Encoder` (this page is the whole contract), registers the class under the entry-point
+group ``slotrag.encoders`` and subclasses ``slotrag.encoders.conformance.EncoderConformance`` as a test.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .spec import EncoderSpec
+
+
+class Encoder(ABC):
+    """Turns texts into unit vectors.
+
+    A class is registered by name; `from_spec` builds one from a parsed command-line spec.
+
+    Attributes
+    ----------
+    spec : str
+        Canonical spec, e.g. ``mean@minilm-l6``; `from_spec` of it gives an equal encoder.
+    fingerprint : str
+        64 hex digits: hash of everything that changes a vector (name, parameters, prompt, pooling, calibration,
+        the weights' and tokenizer's sha256), and of nothing else (not device, not dtype unless the spec names it).
+    dimension : int
+        Length of a vector.
+    max_tokens : int
+        Most tokens of one text (as counted by `token_offsets`) that reach the vector; the encoder's own prompt and
+        special tokens are already subtracted. Longer texts are cut at the end of the text.
+    """
+
+    spec: str
+    fingerprint: str
+    dimension: int
+    max_tokens: int
+
+    @classmethod
+    @abstractmethod
+    def from_spec(cls, spec: EncoderSpec) -> Encoder:
+        """Build the encoder that `spec` describes.
+
+        Raises
+        ------
+        slotrag.UsageError
+            An unknown parameter or a value out of range.
+        slotrag.SlotragError
+            A model is missing and may not be fetched.
+        """
+
+    @abstractmethod
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character spans ``[start, end)`` of the tokens of `text`, without special tokens and prompt."""
+
+    @abstractmethod
+    def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of passages: float32, shape (len(texts), dimension), rows of unit length, order kept."""
+
+    @abstractmethod
+    def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of queries: float32, shape (len(texts), dimension), rows of unit length, order kept."""

@@ -1,0 +1,1 @@
+"""Vectors to nearest ids: the index interface and its FAISS form."""

@@ -1,0 +1,1 @@
+"""Folder to library to answer: readers, splitting, indexing, retrieval, the decoder and answering."""
