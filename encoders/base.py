@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
+    from .backbones.store import ModelStore
     from .spec import EncoderSpec
 
 
@@ -42,8 +43,8 @@ class Encoder(ABC):
 
     @classmethod
     @abstractmethod
-    def from_spec(cls, spec: EncoderSpec) -> Encoder:
-        """Build the encoder that `spec` describes.
+    def from_spec(cls, spec: EncoderSpec, models: ModelStore, *, device: str = "auto") -> Encoder:
+        """Build the encoder that `spec` describes, its model files coming from `models`.
 
         Raises
         ------
