@@ -1,1 +1,1 @@
-"""Alembic migrations of the three databases."""
+"""Alembic migrations of the three databases, one branch each, run by `slotrag.storage.schema`."""

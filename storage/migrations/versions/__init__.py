@@ -1,1 +1,1 @@
-"""One file for each schema change."""
+"""Revisions; the branch label is the database's name."""

@@ -1,0 +1,200 @@
+"""One SQLite file: its engine, its settings, its transactions, and how it opens on a read-only disk.
+
+It knows no table. Settings of every connection: foreign keys on, deleted content overwritten (`secure_delete`), a
+writer waited for. The journal is a write-ahead log with ``synchronous = NORMAL``: a killed process loses nothing that
+was committed and the file is never torn; a power cut may take back the last transactions, which the next indexing run
+makes again. Conversations cannot be made again, so ``sessions.db`` is opened with ``FULL``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, exc
+
+from . import schema
+from .errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryMissing, LibraryReadOnly
+
+BUSY_SECONDS = 30
+
+
+class Database:
+    """A SQLite file of a library.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made with mode 0600 and migrated where it is missing and `create` is set.
+    kind : str
+        ``library``, ``sessions`` or ``slots``: the branch of migrations it follows.
+    read_only : bool
+        Open without writing a byte to its folder.
+    synchronous : str
+        ``NORMAL`` or ``FULL``.
+    """
+
+    def __init__(
+        self, path: Path, kind: str, *, create: bool = True, read_only: bool = False, synchronous: str = "NORMAL"
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self.read_only = read_only
+        self._synchronous = synchronous
+        self._writer = threading.Lock()
+        self._copied: tempfile.TemporaryDirectory[str] | None = None
+        if not path.is_file() and (read_only or not create):
+            raise LibraryMissing(f"there is no {path.name} in {path.parent}: run `slotrag index FOLDER` first")
+        with self._errors_translated():
+            self.engine = self._open_read_only() if read_only else self._open_writable()
+
+    def _open_writable(self) -> Engine:
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        engine = self._engine(f"file:{_quoted(self.path)}?mode=rw")
+        try:
+            with engine.connect() as connection:
+                current = schema.is_current(connection, self.kind)
+            if not current:
+                with _transaction(engine, writing=True) as connection:
+                    schema.migrate(connection, self.kind)
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
+
+    def _open_read_only(self) -> Engine:
+        last: Exception = FileNotFoundError(self.path)
+        for uri in self._read_only_uris():
+            engine = self._engine(uri)
+            try:
+                with engine.connect() as connection:
+                    schema.refuse_unless_current(connection, self.kind)
+                return engine
+            except exc.OperationalError as error:
+                engine.dispose()
+                last = error
+            except BaseException:
+                engine.dispose()
+                raise
+        raise last
+
+    def _read_only_uris(self) -> Iterator[str]:
+        """Ways to read, tried in order: with the log as it lies there, then without one or with a copy of it."""
+        yield f"file:{_quoted(self.path)}?mode=ro"
+        log = self.path.with_name(self.path.name + "-wal")
+        if not log.exists() or log.stat().st_size == 0:
+            yield f"file:{_quoted(self.path)}?mode=ro&immutable=1"
+            return
+        self._copied = tempfile.TemporaryDirectory(prefix="slotrag-")
+        for file in (self.path, log):
+            shutil.copyfile(file, Path(self._copied.name) / file.name)
+        yield f"file:{_quoted(Path(self._copied.name) / self.path.name)}?mode=rw"
+
+    def _engine(self, uri: str) -> Engine:
+        engine = create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
+            poolclass=_pool_class(),
+            pool_size=4,
+            max_overflow=-1,
+        )
+        event.listen(engine, "connect", self._configure)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _configure(self, connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -16000")
+        if self.read_only:
+            connection.execute("PRAGMA query_only = ON")
+            return
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA secure_delete = ON")
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one state of the database until it is left."""
+        with self._errors_translated(), _transaction(self.engine, writing=False) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A write transaction: committed when left, undone by an exception. One at a time."""
+        if self.read_only:
+            raise LibraryReadOnly(f"the library in {self.path.parent} cannot be written: the disk is read-only")
+        with self._writer, self._errors_translated(), _transaction(self.engine, writing=True) as connection:
+            yield connection
+
+    def checkpoint(self) -> None:
+        """Merge the write-ahead log into the file and empty it where no reader stands: it may hold what was erased."""
+        with self._writer, self._errors_translated(), self.engine.connect() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close every idle connection; the last one merges the log into the file."""
+        self.engine.dispose()
+        if self._copied is not None:
+            self._copied.cleanup()
+            self._copied = None
+
+    @contextmanager
+    def _errors_translated(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.DatabaseError as error:
+            translated = _translated(error, self.path)
+            if translated is None:
+                raise
+            raise translated from error
+        except sqlite3.DatabaseError as error:
+            translated = _translated(error, self.path)
+            if translated is None:
+                raise
+            raise translated from error
+
+
+@contextmanager
+def _transaction(engine: Engine, *, writing: bool) -> Iterator[Connection]:
+    with engine.connect() as plain:
+        connection = plain.execution_options(slotrag_writing=writing)
+        with connection.begin():
+            yield connection
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("slotrag_writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _pool_class() -> Any:
+    from sqlalchemy.pool import QueuePool
+
+    return QueuePool
+
+
+def _quoted(path: Path) -> str:
+    from urllib.parse import quote
+
+    return quote(os.fsencode(path.absolute()))
+
+
+def _translated(error: Exception, path: Path) -> Exception | None:
+    text = str(getattr(error, "orig", None) or error)
+    if "disk is full" in text:
+        return DiskFull(f"the disk of {path.parent} is full: make room and run the command again")
+    if "database is locked" in text or "database table is locked" in text:
+        return LibraryBusy(f"another process has been writing {path.name} for {BUSY_SECONDS} s: try again later")
+    if "not a database" in text or "malformed" in text:
+        return LibraryDamaged(f"{path} is damaged: restore it from a backup, or delete it and index again")
+    return None

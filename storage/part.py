@@ -1,0 +1,26 @@
+"""What the parts of the catalog share: the databases they work on. It knows no table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from .database import Database
+
+
+class Part(Protocol):
+    """The side of the catalog that its parts see."""
+
+    folder: Path
+
+    @property
+    def read_only(self) -> bool: ...
+
+    @property
+    def _library(self) -> Database: ...
+
+    @property
+    def _sessions(self) -> Database: ...
+
+    @property
+    def _slots(self) -> Database: ...

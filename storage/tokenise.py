@@ -1,0 +1,85 @@
+"""Text to the tokens of the lexical index. It knows no SQL.
+
+Words in Latin script are folded (case, width, accents) and stemmed by Porter's algorithm; a run of Hangul, Kana and
+Han becomes its pairs of neighbouring characters, which finds a noun whatever particle follows it; other scripts go by
+word. A code such as ``x86_64`` or ``error-404`` gives its parts and itself.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from functools import lru_cache
+
+import Stemmer
+
+VERSION = f"1 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
+"""Changes when the same text may give other tokens; an index of another version is built anew."""
+
+_PAIRED = (
+    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Kana and iteration marks
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:[._\-][a-z0-9]+)*")
+_WORD = re.compile(
+    rf"[{_PAIRED}]+|(?:(?![{_PAIRED}])(?:[^\W_]|(?<=\w)[\u0300-\u036f]))+"
+    rf"(?:[._\-](?:(?![{_PAIRED}])[^\W_])+)*"
+)
+_PAIRED_START = re.compile(rf"[{_PAIRED}]")
+_SEPARATOR = re.compile(r"[._\-]")
+_LATIN = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]+")
+_stemmers = threading.local()
+
+
+def tokens(text: str) -> list[str]:
+    """The index tokens of `text`, in order.
+
+    >>> tokens("The libraries' error-404")
+    ['the', 'librari', 'error', '404', 'error-404']
+    >>> tokens("도서관에서")
+    ['도서', '서관', '관에', '에서']
+    """
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(_folded(text))
+    found: list[str] = []
+    for word in words:
+        found += _word_tokens(word)
+    return found
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
+
+
+@lru_cache(maxsize=65536)
+def _word_tokens(word: str) -> tuple[str, ...]:
+    if _PAIRED_START.match(word):
+        return tuple(_pairs(word))
+    parts = _SEPARATOR.split(word)
+    if len(parts) == 1:
+        return (_stemmed(word),)
+    return (*(_stemmed(part) for part in parts), word)
+
+
+def _pairs(run: str) -> list[str]:
+    if len(run) == 1:
+        return [run]
+    return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def _stemmed(word: str) -> str:
+    if word.isdigit() or not _LATIN.match(word):
+        return word
+    plain = word if word.isascii() else _without_accents(word)
+    return _stemmer().stemWord(plain)
+
+
+def _without_accents(word: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+
+
+def _stemmer() -> Stemmer.Stemmer:
+    if not hasattr(_stemmers, "porter"):
+        _stemmers.porter = Stemmer.Stemmer("porter")
+    return _stemmers.porter

@@ -1,0 +1,118 @@
+"""The catalog's raw vectors, float16, keyed by encoder fingerprint and hash of what was encoded. It knows no index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from sqlalchemy import Connection
+
+from .part import Part
+
+_CHUNK = 8_192
+_STORED = np.dtype("<f2")
+_JOIN = (
+    "FROM passages JOIN collections ON collections.id = passages.collection_id "
+    "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
+    "JOIN vectors ON vectors.encoder_id = encoder_fingerprints.id AND vectors.input_hash = passages.input_hash "
+)
+
+
+class VectorsPart(Part):
+    """Vectors of passages."""
+
+    def stored_vectors(self, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
+        """Those of `hashes` that have a vector under the encoder of this fingerprint."""
+        wanted = list(hashes)
+        with self._library.reading() as connection:
+            encoder_id = _encoder_id(connection, fingerprint)
+            found: set[bytes] = set()
+            for at in range(0, len(wanted), _CHUNK):
+                chunk = wanted[at : at + _CHUNK]
+                marks = ", ".join("?" * len(chunk))
+                rows = connection.exec_driver_sql(
+                    f"SELECT input_hash FROM vectors WHERE encoder_id = ? AND input_hash IN ({marks})",
+                    (encoder_id, *chunk),
+                )
+                found.update(row[0] for row in rows)
+            return found
+
+    def put_vectors(self, fingerprint: str, hashes: Sequence[bytes], vectors: np.ndarray) -> None:
+        """Store raw vectors, float32 of shape (len(hashes), d), rounded to float16; one stored before is kept.
+
+        Raises
+        ------
+        ValueError
+            The shape does not fit, or a number is not finite or beyond float16.
+        """
+        if vectors.ndim != 2 or len(vectors) != len(hashes):
+            raise ValueError(f"{len(hashes)} hashes but vectors of shape {vectors.shape}")
+        if not len(hashes):
+            return
+        with np.errstate(over="ignore"):
+            rounded = np.ascontiguousarray(vectors, dtype=_STORED)
+        if not np.isfinite(rounded).all():
+            raise ValueError("a vector holds a number that is not finite in float16")
+        with self._library.writing() as connection:
+            connection.exec_driver_sql(
+                "INSERT INTO encoder_fingerprints(fingerprint) VALUES (?) ON CONFLICT DO NOTHING", (fingerprint,)
+            )
+            encoder_id = _encoder_id(connection, fingerprint)
+            rows = [(encoder_id, key, row.tobytes()) for key, row in zip(hashes, rounded, strict=True)]
+            connection.exec_driver_sql(
+                "INSERT INTO vectors(encoder_id, input_hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
+            )
+
+    def vectors(
+        self, collection_id: int, passage_ids: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Ids and raw vectors of a collection's passages, in ascending order of id, as seen at one moment.
+
+        Parameters
+        ----------
+        passage_ids : int64 array, optional
+            Only these; those that are no more, or have no vector, are left out.
+
+        Yields
+        ------
+        (ids int64 (n,), vectors float32 (n, d))
+        """
+        with self._library.reading() as connection:
+            select = f"SELECT passages.id, vectors.data {_JOIN} WHERE passages.collection_id = ? "
+            if passage_ids is None:
+                rows = connection.exec_driver_sql(select + "ORDER BY passages.id", (collection_id,))
+                while chunk := rows.fetchmany(_CHUNK):
+                    yield _unpacked(chunk)
+                return
+            wanted = np.unique(np.asarray(passage_ids, dtype=np.int64)).tolist()
+            for at in range(0, len(wanted), _CHUNK):
+                part = wanted[at : at + _CHUNK]
+                marks = ", ".join("?" * len(part))
+                rows = connection.exec_driver_sql(
+                    f"{select} AND passages.id IN ({marks}) ORDER BY passages.id", (collection_id, *part)
+                )
+                if chunk := rows.fetchall():
+                    yield _unpacked(chunk)
+
+    def prune_vectors(self) -> int:
+        """Erase vectors that no passage refers to; the number erased. To be called at the end of an indexing run."""
+        with self._library.writing() as connection:
+            return connection.exec_driver_sql(
+                "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM passages "
+                "JOIN collections ON collections.id = passages.collection_id "
+                "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
+                "WHERE passages.input_hash = vectors.input_hash AND encoder_fingerprints.id = vectors.encoder_id)"
+            ).rowcount
+
+
+def _encoder_id(connection: Connection, fingerprint: str) -> int:
+    row = connection.exec_driver_sql(
+        "SELECT id FROM encoder_fingerprints WHERE fingerprint = ?", (fingerprint,)
+    ).first()
+    return -1 if row is None else row[0]
+
+
+def _unpacked(rows: Sequence[Sequence]) -> tuple[np.ndarray, np.ndarray]:
+    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+    data = np.frombuffer(b"".join([row[1] for row in rows]), dtype=_STORED)
+    return ids, data.reshape(len(rows), -1).astype(np.float32)
