@@ -1,0 +1,130 @@
+"""Which files and folders a walk leaves out: ``.gitignore`` rules and the user's globs. It opens no document."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+TOOL_FOLDERS = frozenset({"node_modules", "__pycache__"})
+"""Never documents, though not hidden; an include pattern that names one enters it. (``.git`` and its like are hidden,
+and stay left out with ``hidden=True``: see `REPOSITORY_FOLDERS`.)"""
+
+REPOSITORY_FOLDERS = frozenset({".git", ".hg", ".svn"})
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+BINARY_SUFFIXES = _words(
+    ".png .jpg .jpeg .gif .bmp .tif .tiff .webp .ico .icns .heic .avif .psd .mp3 .wav .flac .ogg .m4a .aac .opus .mp4 "
+    ".m4v .mkv .avi .mov .webm .wmv .ttf .otf .woff .woff2 .eot .pyc .pyo .o .a .so .dll .dylib .exe .class .jar .wasm "
+    ".npy .npz .pt .pth .safetensors .gguf .onnx .parquet .sqlite .sqlite3 .db .iso .img .dmg .deb .rpm .whl"
+)
+"""Names of files that never hold a document; they are not even opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreFile:
+    """The rules of one ``.gitignore``; they hold below `folder`, an absolute path with a separator at its end."""
+
+    folder: str
+    rules: GitIgnoreSpec
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True: ignored, False: taken back by a ``!`` rule, None: no rule speaks of it."""
+        relative = path[len(self.folder) :].replace(os.sep, "/")
+        return self.rules.check_file(relative + "/" if is_folder else relative).include
+
+
+def read_ignore_file(path: str) -> IgnoreFile | None:
+    """The rules in the file at `path`; None where there is none to be read."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    except OSError:
+        return None
+    folder = os.path.dirname(path)  # noqa: PTH120 - Path would not keep a path's exact spelling
+    return IgnoreFile(folder.rstrip(os.sep) + os.sep, _rules(text.splitlines()))
+
+
+def _rules(lines: Sequence[str]) -> GitIgnoreSpec:
+    """Compile patterns; one that is no valid pattern is left out, as git does."""
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        valid = []
+        for line in lines:
+            try:
+                GitIgnoreSpec.from_lines([line])
+                valid.append(line)
+            except ValueError:
+                continue
+        return GitIgnoreSpec.from_lines(valid)
+
+
+def ignored(rules: Sequence[IgnoreFile], path: str, is_folder: bool) -> bool:
+    """Whether the rules, outermost first, leave `path` out: the innermost file that speaks of it decides."""
+    for file in reversed(rules):
+        verdict = file.verdict(path, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def rules_above(source: str) -> list[IgnoreFile]:
+    """The ignore files between a repository's top folder and `source` (not its own), outermost first.
+
+    None where `source` is in no repository, or where those rules would leave out `source` itself: who names an
+    ignored folder wants it.
+    """
+    found: list[IgnoreFile] = []
+    folder = source
+    while not Path(folder, ".git").exists():
+        parent = os.path.dirname(folder)  # noqa: PTH120
+        if parent == folder:
+            return []
+        folder = parent
+        file = read_ignore_file(os.path.join(folder, ".gitignore"))  # noqa: PTH118
+        if file:
+            found.insert(0, file)
+    exclude = read_ignore_file(os.path.join(folder, ".git", "info", "exclude"))  # noqa: PTH118
+    if exclude:
+        found.insert(0, IgnoreFile(folder.rstrip(os.sep) + os.sep, exclude.rules))
+    named = folder != source and ignored(found, source, True)
+    return [] if named else found
+
+
+class Globs:
+    """The user's ``--include`` and ``--exclude`` patterns, written as in ``.gitignore``, relative to the source.
+
+    With include patterns only files that match one are taken. A file or folder that a rule (hidden, ignored, binary)
+    leaves out is taken if an include pattern names it: by a part of the pattern without wildcards
+    (``.github/**``, ``node_modules/left-pad/README.md``), or a suffix of binary files (``*.png``).
+    """
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        self._include = GitIgnoreSpec.from_lines(include) if include else None
+        self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
+        parts = [part for pattern in include for part in pattern.split("/") if part]
+        self._named = {part for part in parts if not set(part) & set("*?[!")}
+        self._suffixes = {part[1:].lower() for part in parts if part.startswith("*.")}
+
+    def excluded(self, relative: str, is_folder: bool) -> bool:
+        if self._exclude is None:
+            return False
+        return self._exclude.match_file(relative + "/" if is_folder else relative)
+
+    def wanted(self, relative: str) -> bool:
+        """Whether a file passes the include patterns."""
+        return self._include is None or self._include.match_file(relative)
+
+    def names(self, name: str) -> bool:
+        """Whether an include pattern names this file or folder outright."""
+        return name in self._named
+
+    def names_suffix(self, suffix: str) -> bool:
+        return suffix in self._suffixes

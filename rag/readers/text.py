@@ -1,0 +1,40 @@
+"""Plain text: paragraphs between blank lines. It knows no markup."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..documents import Block, Document, first_line
+from .base import Reader
+from .decoding import looks_like_text, read_text
+
+_PARAGRAPH_BREAK = re.compile(r"\n[ \t\f\v]*(?=\n)")
+
+
+class TextReader(Reader):
+    """Reads any text file; the file's lines are the document's lines."""
+
+    name = "text"
+    media_types = ("text/plain",)
+    suffixes = (".txt", ".text", ".log")
+
+    def sniff(self, head: bytes, path: Path) -> float:
+        return 0.25 if looks_like_text(head) else 0.0
+
+    def read(self, path: Path) -> Document:
+        text = read_text(path)
+        return Document(first_line(text), text, "text/plain", paragraphs(text))
+
+
+def paragraphs(text: str) -> list[Block]:
+    """The paragraphs of a plain text."""
+    blocks = []
+    start = 0
+    for stop in [*(match.start() for match in _PARAGRAPH_BREAK.finditer(text)), len(text)]:
+        chunk = text[start:stop]
+        if chunk.strip():
+            lead = len(chunk) - len(chunk.lstrip())
+            blocks.append(Block("paragraph", start + lead, start + len(chunk.rstrip())))
+        start = stop
+    return blocks

@@ -1,0 +1,157 @@
+"""A document's sections and the units they consist of: sentences, lines, headings. It knows no encoder."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from .documents import Block, Document
+from .packing import Unit
+from .sentences import sentences
+
+_CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：]|\s[-–—](?=\s)")
+_SPACE = re.compile(r"\s+")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+
+SMALLEST_SHARE = 32
+"""Lines and sentences below 1/32 of the limit are taken together with their neighbours in the same block, so that a
+file of a million one-token lines is packed as quickly as prose."""
+
+
+def covering_blocks(document: Document) -> list[Block]:
+    """The document's blocks in order, without overlap, the text outside them as paragraphs; none is blank."""
+    text = document.text
+    covered: list[Block] = []
+    position = 0
+    above, page = "", None
+    for block in sorted(document.blocks, key=lambda block: (block.start, block.end)):
+        start, end = max(block.start, position), min(block.end, len(text))
+        _add(covered, text, Block("paragraph", position, start, 0, above, page))
+        if end > start:
+            _add(covered, text, Block(block.kind, start, end, block.level, block.heading_path, block.page))
+            position = end
+        above, page = block.heading_path, block.page
+    _add(covered, text, Block("paragraph", position, len(text), 0, above, page))
+    return covered
+
+
+def _add(covered: list[Block], text: str, block: Block) -> None:
+    if block.end > block.start and not text[block.start : block.end].isspace():
+        covered.append(block)
+
+
+def sections(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """Runs of blocks that may share a passage: under one heading and on one page, headings at the front."""
+    section: list[Block] = []
+    for block in blocks:
+        content = [other for other in section if other.kind != "heading"]
+        if content and (
+            block.kind == "heading" or block.heading_path != content[0].heading_path or block.page != content[0].page
+        ):
+            yield section
+            section = []
+        section.append(block)
+    if section:
+        yield section
+
+
+def section_units(text: str, section: Sequence[Block], ends: array[int], limit: int, characters: int) -> list[Unit]:
+    """The units of a section; `ends` are the places of the last characters of the text's tokens."""
+    units: list[Unit] = []
+    smallest = limit // SMALLEST_SHARE
+    for number, block in enumerate(section):
+        glued = number > 0 and section[number - 1].kind == "heading"
+        for index, (start, end, penalty) in enumerate(_spans(text, block)):
+            first, last = bisect_left(ends, start), bisect_left(ends, end)
+            if last - first > limit or end - start > characters:
+                for part, (begin, stop) in enumerate(cut_span(text, start, end, ends, limit, characters)):
+                    tokens = bisect_left(ends, begin), bisect_left(ends, stop)
+                    units.append(Unit(begin, stop, *tokens, number, 1.0 if part else penalty, glued and not index))
+                continue
+            previous = units[-1] if units else None
+            if (
+                previous is not None
+                and index
+                and previous.block == number
+                and min(last - first, previous.last_token - previous.first_token) < smallest
+                and last - previous.first_token <= limit
+                and end - previous.start <= characters
+            ):
+                previous.end, previous.last_token = end, last
+                continue
+            units.append(Unit(start, end, first, last, number, penalty, glued and not index))
+    return units
+
+
+def _spans(text: str, block: Block) -> Iterator[tuple[int, int, float]]:
+    """(start, end, penalty of ending a passage before it) of the units of a block."""
+    source = text[block.start : block.end]
+    if block.kind == "heading":
+        lead = len(source) - len(source.lstrip())
+        yield block.start + lead, block.start + len(source.rstrip()), 0.0
+    elif block.kind in ("paragraph", "list"):
+        for index, (start, end) in enumerate(sentences(source)):
+            yield block.start + start, block.start + end, 0.3 if index else 0.0
+    else:
+        yield from _lines(source, block)
+
+
+def _lines(source: str, block: Block) -> Iterator[tuple[int, int, float]]:
+    """Lines of a table or of code; code is best ended where a blank line or a lesser indentation follows."""
+    previous_end = 0
+    for match in _LINE.finditer(source):
+        line = match.group()
+        start, end = match.start(), match.start() + len(line.rstrip())
+        if block.kind == "table":
+            penalty = 0.1
+        else:
+            indentation = len(line) - len(line.lstrip())
+            penalty = 0.1 + 0.05 * min(indentation, 12)
+            if start - previous_end > 1:
+                penalty /= 2
+        yield block.start + start, block.start + end, penalty if previous_end else 0.0
+        previous_end = match.end()
+
+
+def cut_span(
+    text: str, start: int, end: int, ends: array[int], limit: int, characters: int
+) -> Iterator[tuple[int, int]]:
+    """Cut one long sentence or line into parts of like size within both limits, without white space around them."""
+    while True:
+        first = bisect_left(ends, start)
+        tokens = bisect_left(ends, end) - first
+        if tokens <= limit and end - start <= characters:
+            break
+        parts = max(-(-tokens // limit), -(-(end - start) // characters))
+        share = -(-tokens // parts)
+        most = min(end, start + characters)
+        if tokens > limit:
+            most = min(most, ends[first + limit - 1] + 1)
+        wish = min(most, ends[first + share - 1] + 1 if tokens > limit else start + (end - start) // parts)
+        cut = _cut_place(text, start, wish, max(most, start + 1))
+        yield start, start + len(text[start:cut].rstrip())
+        start = cut
+        while start < end and text[start].isspace():
+            start += 1
+        if start >= end:
+            return
+    yield start, end
+
+
+def _cut_place(text: str, start: int, wish: int, most: int) -> int:
+    """Where to cut in ``(start, most]``: after the clause nearest to `wish`, else at the last space, else at `most`."""
+    near = range(start + max(1, (wish - start) * 3 // 4), most + 1)
+    for pattern in (_CLAUSE, _SPACE):
+        places = [match.end() for match in pattern.finditer(text, start, most) if match.end() in near]
+        if places:
+            return min(places, key=lambda place: abs(place - wish))
+    for match in reversed(list(_SPACE.finditer(text, start, most))):
+        if match.start() > start:
+            return match.end()
+    cut = most
+    while cut > start + 1 and cut < len(text) and unicodedata.combining(text[cut]):
+        cut -= 1
+    return cut
