@@ -1,1 +1,1 @@
-"""The terminal: commands and the full-screen app. It knows `slotrag.rag` and nothing below it."""
+"""The terminal: commands over `slotrag.rag.Library`. It has no logic of its own beyond asking and showing."""

@@ -1,0 +1,133 @@
+"""The command ``slotrag``: which commands there are, and what happens to their errors.
+
+A command's module is imported when it is called, so that ``--help`` costs next to nothing. It knows no command's work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from .. import __version__
+from . import failures, global_options
+from .output import say, set_up_streams, tell
+
+COMMANDS = {
+    "index": "Add folders and files, or refresh what was added.",
+    "search": "Find passages.",
+    "ask": "Answer a question from the documents.",
+    "status": "Show what the library holds and what is pending.",
+    "collections": "List the collections.",
+    "remove": "Take a file, folder or source out of the library.",
+    "rebuild": "Encode a collection anew.",
+    "doctor": "Check the library and this installation.",
+    "models": "List, fetch and import language models.",
+    "encoders": "List encoders and show their fingerprints.",
+    "sessions": "List, show, export and delete conversations.",
+    "config": "Show and change settings.",
+    "eval": "Measure retrieval on a data set.",
+}
+"""Each command with its line in ``--help``; its module in `commands` has the same name (``eval`` -> ``evaluation``)."""
+
+_MODULES = {"eval": "evaluation"}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit with its code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program; the exit code."""
+    set_up_streams()
+    debug = "--debug" in arguments
+    try:
+        options, rest = global_options.take(arguments)
+        if options.version:
+            say(f"slotrag {__version__}")
+            code = failures.OK
+        else:
+            code = _run_command(options, rest)
+        sys.stdout.flush()
+        return code
+    except (Exception, KeyboardInterrupt) as error:
+        return _flushed(failures.report(error, debug=debug))
+
+
+def command() -> Any:
+    """The root command, its subcommands not imported yet."""
+    import typer
+    from typer.core import TyperGroup
+    from typer.main import get_command
+
+    class Commands(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(COMMANDS)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name not in COMMANDS:
+                return None
+            module = import_module(f".commands.{_MODULES.get(cmd_name, cmd_name)}", __package__)
+            found = get_command(module.app)
+            found.name = cmd_name
+            found.epilog = found.epilog or global_options.HELP
+            return found
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(COMMANDS.items()))
+
+    app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+    @app.callback(epilog=global_options.HELP)
+    def root() -> None:
+        """Ask your own documents, on your own machine."""
+
+    # Typer's "did you mean" looks at the commands that it holds itself.
+    group: Any = get_command(app)
+    group.commands = dict.fromkeys(COMMANDS)
+    return group
+
+
+def _run_command(options: global_options.GlobalOptions, arguments: list[str]) -> int:
+    import typer
+    from typer.exceptions import TyperException
+
+    from .invocation import Invocation
+
+    root = command()
+    try:
+        with root.make_context("slotrag", arguments, obj=Invocation(options)) as context:
+            root.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    except TyperException as error:
+        return _wrong_use(error)
+    return failures.OK
+
+
+def _wrong_use(error: Any) -> int:
+    """Say what is wrong with the command line, and where its help is."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        say(context.get_help())
+        return failures.USAGE
+    path = context.command_path if context is not None else "slotrag"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    tell(f"slotrag: {text} (see {path} --help)")
+    return getattr(error, "exit_code", failures.USAGE)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        failures.close_stdout()
+        if not isinstance(error, BrokenPipeError):
+            tell(f"slotrag: the output cannot be written ({error.strerror})")
+            return failures.ERROR
+    return code

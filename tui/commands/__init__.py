@@ -1,0 +1,1 @@
+"""The commands, one file each, imported when one is called."""

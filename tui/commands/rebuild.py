@@ -1,0 +1,28 @@
+"""``slotrag rebuild``: make a collection anew, with the same or another encoder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..interrupts import cancellable
+from ..invocation import Invocation
+from ..retrieval_options import AsJson
+from . import index
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def rebuild(
+    context: typer.Context,
+    collection: Annotated[str | None, typer.Option("--collection", help="By default the default collection.")] = None,
+    encoder: Annotated[str | None, typer.Option("--encoder", help="Spec of another encoder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read, split and encode a collection anew; answers keep coming from the old one until then."""
+    invocation: Invocation = context.obj
+    with cancellable() as cancel, invocation.library(invocation.settings()) as library:
+        report = library.rebuild(collection, encoder=encoder, progress=invocation.progress, cancel=cancel)
+    raise typer.Exit(index.show(invocation, report, as_json=as_json))

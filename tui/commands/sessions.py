@@ -1,0 +1,114 @@
+"""``slotrag sessions``: the conversations kept in the library."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import passages
+from ..invocation import Invocation
+from ..output import bold, clean, say, say_json, say_table
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, export and delete conversations.")
+
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the conversation.")]
+
+
+@app.callback(invoke_without_command=True)
+def default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        _list(context.obj, query=None, as_json=False)
+
+
+@app.command("list")
+def list_sessions(
+    context: typer.Context,
+    query: Annotated[str | None, typer.Argument(help="Only those that hold these words.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """List the conversations, the latest first."""
+    _list(context.obj, query=query, as_json=as_json)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    session_id: SessionId,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Show a conversation with the excerpts it cited."""
+    invocation: Invocation = context.obj
+    with invocation.library(invocation.settings()) as library:
+        if as_json:
+            say(library.export_session(session_id, "json").rstrip())
+            return
+        session = library.session(session_id)
+    say(bold(clean(session.title)))
+    for message in session.messages:
+        say()
+        say(f"{bold('>')} {clean(message.text)}" if message.role == "user" else clean(message.text))
+        for citation in message.citations:
+            first, last = citation.get("lines") or (1, 1)
+            where = passages.place(str(citation.get("path", "")), (first, last), citation.get("page"))
+            say(f"[{citation.get('number')}] {where}")
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    session_id: SessionId,
+    form: Annotated[str, typer.Option("--format", metavar="markdown|json", help="Form of the text.")] = "markdown",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout.")
+    ] = None,
+) -> None:
+    """Write a conversation as Markdown or JSON."""
+    invocation: Invocation = context.obj
+    with invocation.library(invocation.settings()) as library:
+        text = library.export_session(session_id, form)
+    if output is None:
+        say(text.rstrip("\n"))
+        return
+    output.expanduser().write_text(text, encoding="utf-8")
+    invocation.notice(f"written to {output}")
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of the conversations.")],
+) -> None:
+    """Delete conversations."""
+    invocation: Invocation = context.obj
+    with invocation.library(invocation.settings()) as library:
+        for session_id in session_ids:
+            library.delete_session(session_id)
+            invocation.notice(f"{session_id} is deleted")
+
+
+def _list(invocation: Invocation, *, query: str | None, as_json: bool) -> None:
+    with invocation.library(invocation.settings()) as library:
+        sessions = library.sessions(query)
+    if as_json:
+        rows = [
+            {
+                "id": session.id,
+                "title": session.title,
+                "messages": session.message_count,
+                "created_at": session.created_at,
+                "updated_at": session.updated_at,
+            }
+            for session in sessions
+        ]
+        say_json({"schema": 1, "sessions": rows})
+        return
+    when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(session.updated_at)) for session in sessions]
+    say_table(
+        ("id", "last", "messages", "title"),
+        [(session.id, at, session.message_count, session.title) for session, at in zip(sessions, when, strict=True)],
+    )
+    if not sessions:
+        invocation.notice("no conversations")
