@@ -81,7 +81,8 @@ def _settings_digest(file: Path) -> str:
         settings = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ModelDamaged(f"{file} is not JSON ({error}); fetch the model again.") from error
-    settings.pop("chat_template", None)
+    if isinstance(settings, dict):
+        settings.pop("chat_template", None)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

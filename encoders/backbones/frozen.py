@@ -301,7 +301,7 @@ def _read(folder: Path, device: torch.device, dtype: str) -> _Loaded:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet():
+    with quiet():
         try:
             config = AutoConfig.from_pretrained(folder, **local)
             causal = _is_causal(config)
@@ -395,7 +395,7 @@ def _first_number(*candidates: Any) -> int:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep transformers' bars and notes off the user's terminal while it loads."""
     from transformers.utils import logging as transformers_logging
 

@@ -6,7 +6,6 @@ The transfer runs in a process of its own, so that it can be cancelled and its l
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,6 @@ _ALLOWED = {*TOKENIZER_FILES, *OTHER_FILES}
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _MODULE_FILE = re.compile(r"\d+_\w+/(config\.json|model\.safetensors)")
 _TIMEOUT_SECONDS = 15
-
-_PROGRAM = """
-import sys
-from huggingface_hub import snapshot_download
-from huggingface_hub.utils import disable_progress_bars
-disable_progress_bars()
-repository, cache, *names = sys.argv[1:]
-snapshot_download(repository, cache_dir=cache, allow_patterns=names)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +79,8 @@ def download(found: HubListing, report: Report, message: str) -> Path:
     """Fetch what `found` lists; the snapshot's folder in the hub cache."""
     cache = hub_cache_folder()
     status, output = run_watched(
-        [sys.executable, "-P", "-c", _PROGRAM, found.repository, str(cache), *found.files],
+        f"{__package__}.hub_transfer",
+        [found.repository, str(cache), *found.files],
         watched=hub_repository_folder(found.repository) / "blobs",
         total=found.bytes,
         message=message,
@@ -105,7 +96,7 @@ def download(found: HubListing, report: Report, message: str) -> Path:
 
 
 def _asked(repository: str, question: Callable[[], Any]) -> Any:
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
         return question()
@@ -113,15 +104,10 @@ def _asked(repository: str, question: Callable[[], Any]) -> Any:
         raise FetchFailed(f"{repository} wants its licence accepted on the hub first (then log in there)") from error
     except RepositoryNotFoundError as error:
         raise FetchFailed(f"the hub knows no {repository}") from error
-    except (HfHubHTTPError, OfflineModeIsEnabled) as error:
-        raise FetchFailed(f"the hub could not be asked for {repository} ({_first_line(error)})") from error
     except Exception as error:
-        # The hub's client lets its transport's errors through, and the transport changed between its versions.
-        if type(error).__module__.split(".")[0] not in ("httpx", "httpcore", "requests", "urllib3", "builtins"):
-            raise
-        if type(error).__module__ == "builtins" and not isinstance(error, OSError):
-            raise
-        raise FetchFailed(f"the hub could not be reached for {repository} ({_first_line(error)})") from error
+        # Whatever goes wrong here went wrong on the way: the client lets the errors of its transport through, and
+        # which transport that is changes between its versions.
+        raise FetchFailed(f"the hub could not be asked for {repository} ({_first_line(error)})") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -116,14 +116,16 @@ def weight_files(folder: Path) -> list[Path]:
     if not (folder / _INDEX).is_file():
         return []
     try:
-        names = set(json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, AttributeError):
+        index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+    except ValueError:
         return []
+    weight_map = index.get("weight_map") if isinstance(index, dict) else None
+    names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
     # An index is a file from elsewhere: a name with a folder in it would lead out of the model.
     if not all(isinstance(name, str) and Path(name).name == name for name in names):
         return []
     files = [folder / name for name in sorted(names)]
-    return files if all(file.is_file() for file in files) else []
+    return files if files and all(file.is_file() for file in files) else []
 
 
 def tokenizer_files(folder: Path) -> list[Path]:

