@@ -1,0 +1,45 @@
+"""Fingerprints: one hash of everything that changes a vector. It knows no encoder: each lists its own facts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+
+def fingerprint(facts: Mapping[str, object]) -> str:
+    """sha256 of the canonical JSON of `facts`, 64 hex digits.
+
+    Parameters
+    ----------
+    facts : mapping
+        JSON values: the method's name and version, its parameters with the defaults filled in, prompts, pooling, the
+        sha256 of weights and tokenizer. The order of keys does not matter; 1 and 1.0 are different facts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value that JSON cannot hold exactly (an object, a set, not a number).
+
+    Examples
+    --------
+    >>> fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1})
+    True
+    >>> fingerprint({"a": 1}) == fingerprint({"a": "1"})
+    False
+    """
+    _require_text_keys(facts)
+    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _require_text_keys(value: object) -> None:
+    """JSON turns the key 1 into "1" in silence, and so two facts into one."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"a fact's name is text, not {key!r}")
+            _require_text_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _require_text_keys(inner)

@@ -1,0 +1,148 @@
+"""Texts to the token ids that a model reads: prefix, truncation and special tokens. It knows no model's states.
+
+It works on the Rust tokenizer beneath a transformers one and never changes its state, so threads may share it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import EncoderUnavailable
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# Characters for each token beyond which the rest of a text is not tokenized at first, and the tokens to spare that
+# show that nothing of the cut reaches the part that counts.
+_CHARACTERS_A_TOKEN = 16
+_SPARE_TOKENS = 16
+
+
+class TextTokens:
+    """Tokenizes texts for one model.
+
+    Parameters
+    ----------
+    tokenizer : transformers.PreTrainedTokenizerBase
+        A fast one that truncates and pads nothing by itself.
+    longest : int
+        Most tokens of one input of the model, special tokens included.
+    prefixes : sequence of str
+        The prefixes that texts will get.
+
+    Attributes
+    ----------
+    max_tokens : int
+        Most tokens of a text that reach the model, whichever of the prefixes it gets.
+    """
+
+    def __init__(self, tokenizer: Any, longest: int, prefixes: Sequence[str] = ("",)) -> None:
+        self._backend = rust_tokenizer(tokenizer)
+        self._before, self._after = _special_tokens(self._backend)
+        # Without special tokens an empty text would be no token at all, which no model can read.
+        named = (getattr(tokenizer, name, None) for name in ("bos_token_id", "eos_token_id", "unk_token_id"))
+        self._stand_in = next((number for number in named if number is not None), 0)
+        room = longest - len(self._before) - len(self._after)
+        self._prefix_tokens = {prefix: self._count_prefix(prefix) for prefix in {"", *prefixes}}
+        self.max_tokens = room - max(self._prefix_tokens[prefix] for prefix in prefixes)
+        if self.max_tokens < 1:
+            raise EncoderUnavailable(
+                f"of the {longest} tokens that the model reads, special tokens and prefix leave none for the text: "
+                "use a shorter prefix or a larger max_length"
+            )
+
+    def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
+        """Token ids of each text with its prefix and special tokens, cut at the end of the text.
+
+        At most `max_tokens` of a text's own tokens are kept. Never empty.
+        """
+        limit = self._prefix_tokens[prefix] + self.max_tokens
+        whole = [prefix + readable(text) for text in texts]
+        shortened = [_shortened(text, limit) for text in whole]
+        token_lists = self._plain_ids(shortened)
+        unsure = [
+            position
+            for position, tokens in enumerate(token_lists)
+            if len(tokens) < limit + _SPARE_TOKENS and len(shortened[position]) < len(whole[position])
+        ]
+        if unsure:
+            again = self._plain_ids([whole[position] for position in unsure])
+            for position, tokens in zip(unsure, again, strict=True):
+                token_lists[position] = tokens
+        return [self._before + tokens[:limit] + self._after or [self._stand_in] for tokens in token_lists]
+
+    def offsets(self, text: str, prefix: str = "") -> list[tuple[int, int]]:
+        """Character spans ``[start, end)`` of the tokens of `text` as they are when `prefix` stands before it."""
+        spans = self._backend.encode(prefix + readable(text), add_special_tokens=False).offsets
+        skip = len(prefix)
+        return [(max(start - skip, 0), end - skip) for start, end in spans if end > skip] if skip else spans
+
+    def cut(self, text: str, prefix: str = "") -> str:
+        """`text` as far as its first `max_tokens` tokens reach: for a model that cuts by itself, but elsewhere."""
+        if len(text) <= self.max_tokens or self._prefix_tokens[prefix] == max(self._prefix_tokens.values()):
+            return text
+        spans = self.offsets(_shortened(text, self.max_tokens), prefix)
+        return text if len(spans) <= self.max_tokens else text[: spans[self.max_tokens - 1][1]]
+
+    def _plain_ids(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def _count_prefix(self, prefix: str) -> int:
+        if not prefix:
+            return 0
+        spans = self._backend.encode(prefix + "a", add_special_tokens=False).offsets
+        return sum(end <= len(prefix) for _, end in spans)
+
+
+def rust_tokenizer(tokenizer: Any) -> Any:
+    """The `tokenizers.Tokenizer` beneath a transformers tokenizer (or itself).
+
+    Raises
+    ------
+    EncoderUnavailable
+        A tokenizer in Python, which knows no character offsets.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    # A model of static vectors has the Rust tokenizer itself.
+    if backend is None and hasattr(tokenizer, "encode_batch_fast"):
+        backend = tokenizer
+    if backend is None:
+        raise EncoderUnavailable(
+            f"the model's tokenizer ({type(tokenizer).__name__}) gives no character offsets: choose a model with a "
+            "tokenizer.json"
+        )
+    return backend
+
+
+def untouched_copy(tokenizer: Any) -> Any:
+    """A copy of a tokenizer that somebody else sets truncation and padding on, with neither."""
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_str(rust_tokenizer(tokenizer).to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def readable(text: str) -> str:
+    """`text` with lone surrogates, which no encoding knows, replaced one for one, so that offsets stay true."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def _special_tokens(backend: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer puts before and after a text."""
+    plain = backend.encode("a", add_special_tokens=False).ids
+    framed = backend.encode("a").ids
+    for start in range(len(framed) - len(plain) + 1):
+        if framed[start : start + len(plain)] == plain:
+            return framed[:start], framed[start + len(plain) :]
+    raise EncoderUnavailable("the model's tokenizer changes a text's tokens when it adds special tokens")
+
+
+def _shortened(text: str, tokens: int) -> str:
+    """`text` up to a white space far behind its first `tokens` tokens; tokenizing the rest is not worth the time."""
+    enough = (tokens + _SPARE_TOKENS) * _CHARACTERS_A_TOKEN
+    if len(text) <= 2 * enough:
+        return text
+    end = text.find(" ", enough, 2 * enough)
+    return text[:end] if end > 0 else text

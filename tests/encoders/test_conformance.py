@@ -1,0 +1,47 @@
+"""Every encoder against the conformance suite; a new one adds a row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from slotrag.encoders.conformance import EncoderConformance
+from slotrag.encoders.spec import EncoderSpec
+
+
+class Row(NamedTuple):
+    """A spec, in which {kind} stands for the folder of a tiny model, and specs that must differ from it."""
+
+    spec: str
+    different: tuple[str, ...] = ()
+
+
+ROWS = [
+    Row("hashing", ("hashing:seed=1", "hashing:dimension=32", "hashing:max_tokens=20")),
+    Row("mean@minilm-l6", ("mean:layer=3", "mean:max_length=64", "mean:query_prefix=(query: )", "mean:dtype=bfloat16")),
+    Row("mean@e5-small", ("mean@e5-small:query_prefix=()", "mean@e5-small:passage_prefix=()")),
+    Row("mean@({bert})", ("mean@({bert}):passage_prefix=(a longer passage prefix: )",)),
+    Row("mean@({bert}):query_prefix=(ask: ),passage_prefix=(the longer prefix of a passage: )"),
+    Row("mean@({bert}):layer=1,max_length=20", ("mean@({bert}):layer=0,max_length=20",)),
+    Row("mean@({llama})", ("mean@({llama}):layer=-2", "mean@({qwen2})")),
+    Row("mean@({qwen2})"),
+    Row("mean@({gpt2})"),
+    Row("mean@({opt})"),
+    Row("st@minilm-l6", ("st@minilm-l6:query_prompt=(query: )", "st@minilm-l6:max_length=64", "mean@minilm-l6")),
+    Row("st@minilm-l6:query_prompt=(ask: ),document_prompt=(the longer prompt of a document: )"),
+]
+
+
+class TestConformance(EncoderConformance):
+    @pytest.fixture(autouse=True, scope="class", params=ROWS, ids=lambda row: row.spec)
+    @classmethod
+    def _row(cls, request, models, hashing_encoder, tiny_model):
+        def fill(spec: str) -> str:
+            for kind in ("bert", "llama", "qwen2", "gpt2", "opt"):
+                if "{" + kind + "}" in spec:
+                    spec = spec.replace("{" + kind + "}", str(tiny_model(kind)))
+            return str(EncoderSpec.parse(spec))
+
+        request.cls.spec = fill(request.param.spec)
+        request.cls.different = [fill(spec) for spec in request.param.different]
+        request.cls.models = models
