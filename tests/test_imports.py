@@ -112,9 +112,7 @@ def test_help_and_version_import_next_to_nothing(arguments: list[str]) -> None:
 
 def test_help_of_every_command_imports_no_model_library() -> None:
     code = (
-        "from slotrag.tui.cli import COMMANDS, run\n"
-        "for name in COMMANDS:\n"
-        "    assert run([name, '--help']) == 0, name"
+        "from slotrag.tui.cli import COMMANDS, run\nfor name in COMMANDS:\n    assert run([name, '--help']) == 0, name"
     )
     assert not modules_after(code) & HEAVY_FOR_HELP
 

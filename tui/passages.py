@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..rag.results import Hit, SearchResult
 
 _SNIPPET_LINES = 4
+_MARGIN = 3 + len(" ...")  # the indentation and the mark of what is left out
 _COMMON = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "did", "do", "does", "for", "from", "had", "has", "have", "how"}
     | {"in", "is", "it", "its", "not", "of", "on", "or", "that", "the", "their", "there", "they", "this", "to", "was"}
@@ -111,7 +112,7 @@ def _body(text: str, pattern: re.Pattern[str] | None) -> list[str]:
     lines = [line.rstrip() for line in clean(text).expandtabs(4).splitlines() if line.strip()]
     if not on_terminal():
         return lines
-    wrapped = [piece for line in lines for piece in _wrapped(line, columns() - 3)]
+    wrapped = [piece for line in lines for piece in _wrapped(line, columns() - _MARGIN)]
     if len(wrapped) <= _SNIPPET_LINES:
         return wrapped
     found = [len(set(pattern.findall(line.lower()))) if pattern else 0 for line in wrapped]
@@ -119,9 +120,9 @@ def _body(text: str, pattern: re.Pattern[str] | None) -> list[str]:
     best = max(starts, key=lambda start: (sum(found[start : start + _SNIPPET_LINES]), -start))
     snippet = wrapped[best : best + _SNIPPET_LINES]
     if best:
-        snippet[0] = f"... {snippet[0]}"[: columns() - 3]
+        snippet[0] = f"... {snippet[0]}"
     if best + _SNIPPET_LINES < len(wrapped):
-        snippet[-1] = f"{snippet[-1][: columns() - 7]} ..."
+        snippet[-1] = f"{snippet[-1]} ..."
     return snippet
 
 
