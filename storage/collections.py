@@ -48,7 +48,6 @@ class CollectionsPart(Part):
             )  # fmt: skip
             assert result.inserted_primary_key is not None
             collection_id = result.inserted_primary_key[0]
-            lexical.create(connection, collection_id)
             return _collection(connection, collection_id)
 
     def collections(self) -> list[CollectionRecord]:
@@ -116,6 +115,18 @@ class CollectionsPart(Part):
             if was.is_default:
                 oldest = select(func.min(Collection.id)).scalar_subquery()
                 connection.execute(update(_COLLECTION).where(Collection.id == oldest).values(is_default=True))
+
+    def replace_collection(self, collection_id: int, replacement_id: int) -> CollectionRecord:
+        """Put one collection in the place of another, in one transaction: it takes the other's name and standing, and
+        the other is removed as by `remove_collection`."""
+        with self._library.writing() as connection:
+            was = _collection(connection, collection_id)
+            lexical.drop(connection, collection_id)
+            connection.execute(delete(table(Document)).where(Document.collection_id == collection_id))
+            connection.execute(delete(_COLLECTION).where(Collection.id == collection_id))
+            renamed = update(_COLLECTION).where(Collection.id == replacement_id)
+            connection.execute(renamed.values(name=was.name, is_default=was.is_default))
+            return _collection(connection, replacement_id)
 
     def put_source(
         self,

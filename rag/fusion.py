@@ -1,0 +1,113 @@
+"""Fusing ranked lists of ids into one. It knows no passage.
+
+Reciprocal rank fusion: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
+Rank Learning Methods", SIGIR 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from .. import UsageError
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How the dense and the lexical side of a hybrid search are fused.
+
+    Attributes
+    ----------
+    constant : float
+        Added to every rank; the larger, the less the first places stand out.
+    dense_weight, lexical_weight : float
+        Factor of each side.
+    depth : int
+        Candidates that each side gives.
+    """
+
+    constant: float = 100.0
+    dense_weight: float = 1.0
+    lexical_weight: float = 1.0
+    depth: int = 100
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Weights in the order (dense, lexical)."""
+        return self.dense_weight, self.lexical_weight
+
+
+HYBRID = FusionSettings()
+"""The setting that searches use."""
+
+BETWEEN_COLLECTIONS = 60.0
+"""The constant with which the results of several collections are fused."""
+
+
+def reciprocal_rank_fusion(
+    rankings: Sequence[Sequence[Id]], *, weights: Sequence[float] | None = None, constant: float = 60.0
+) -> list[tuple[Id, float]]:
+    """Ids with their fused scores, best first.
+
+    An id's score is the sum over the rankings that hold it of ``weight / (constant + rank)``, ranks from 1. Equal
+    scores keep the order of first appearance, earlier rankings first.
+
+    Parameters
+    ----------
+    rankings : sequences of ids, each best first and without repeats
+    weights : a weight for each ranking, 1 by default
+    constant : float
+        Must not be negative.
+
+    Raises
+    ------
+    slotrag.UsageError
+        A negative constant, or not one weight for each ranking.
+
+    Examples
+    --------
+    >>> reciprocal_rank_fusion([["a", "b"], ["b", "c"]], constant=1)
+    [('b', 0.8333333333333333), ('a', 0.5), ('c', 0.3333333333333333)]
+    """
+    if constant < 0:
+        raise UsageError("The fusion constant cannot be negative.")
+    factors = [1.0] * len(rankings) if weights is None else list(weights)
+    if len(factors) != len(rankings):
+        raise UsageError(f"Fusion of {len(rankings)} rankings takes as many weights, not {len(factors)}.")
+    scores: dict[Id, float] = {}
+    for ranking, factor in zip(rankings, factors, strict=True):
+        for rank, identifier in enumerate(ranking, start=1):
+            scores[identifier] = scores.get(identifier, 0.0) + factor / (constant + rank)
+    return sorted(scores.items(), key=lambda item: -item[1])
+
+
+def fuse_sides(
+    dense: Sequence[tuple[Id, float]], lexical: Sequence[tuple[Id, float]], settings: FusionSettings = HYBRID
+) -> list[tuple[Id, float]]:
+    """The two sides of a hybrid search in one list, best first, by reciprocal ranks weighted with the scores.
+
+    An id's fused score is the sum over the sides that found it of ``weight * share / (constant + rank)``, where its
+    share is its score on that side over the side's best, at least 0. Plain reciprocal ranks count a side's tenth hit
+    nearly as much as its first even where its score is far lower; with a dense side much weaker than the lexical one
+    that makes the fused list worse than the better side. Equal scores keep the order of first appearance, dense first.
+
+    Parameters
+    ----------
+    dense, lexical : (id, score) pairs, best first and without repeats
+
+    Examples
+    --------
+    >>> fused = fuse_sides([("a", 0.8), ("b", 0.7)], [("b", 9.0), ("c", 3.0)], FusionSettings(constant=100))
+    >>> [identifier for identifier, _ in fused]
+    ['b', 'a', 'c']
+    """
+    scores: dict[Id, float] = {}
+    for side, weight in zip((dense, lexical), settings.weights, strict=True):
+        best = side[0][1] if side else 0.0
+        for rank, (identifier, score) in enumerate(side, start=1):
+            share = max(score, 0.0) / best if best > 0 else 1.0
+            scores[identifier] = scores.get(identifier, 0.0) + weight * share / (settings.constant + rank)
+    return sorted(scores.items(), key=lambda item: -item[1])

@@ -1,0 +1,280 @@
+"""One indexing run from paths to a saved index: lock, collection, sources, scan, indexer, noise level, index file.
+
+It knows how the parts are put together; each part's work is its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import UsageError
+from ..storage.errors import UnknownCollection
+from ..storage.records import CollectionRecord
+from .encoder_shelf import EncoderShelf, require_same, require_same_splitting, splitting_for
+from .errors import NothingToIndex
+from .events import CancelToken, Progress, ProgressListener
+from .folders import SourceMissing
+from .indexing import Indexer
+from .language_share import multilingual_notice
+from .locking import WriterLock
+from .relevance import measure_noise
+from .results import IndexReport
+from .scanning import PENDING, SEARCHABLE, Scan, Scanner
+from .sources import Target, targets
+from .vectors import IndexKeeper
+
+if TYPE_CHECKING:
+    from ..encoders.base import Encoder
+    from ..storage import Catalog
+    from .settings import Settings
+
+HIDDEN_PREFIX = "."
+"""Collections whose name begins so are being made and not shown."""
+
+DEFAULT_COLLECTION = "default"
+_NOISE_SAMPLE = 4000
+_NAME_LENGTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs on a library share."""
+
+    catalog: Catalog
+    keeper: IndexKeeper
+    shelf: EncoderShelf
+    settings: Settings
+
+
+@dataclass(slots=True)
+class IndexRun:
+    """An indexing run into one collection.
+
+    Attributes
+    ----------
+    collection : str or None
+        Made when there is none of that name; None is the default one.
+    encoder : str or None
+        Spec for a new collection; an existing one must have been made with the same.
+    """
+
+    parts: Parts
+    collection: str | None = None
+    encoder: str | None = None
+    listener: ProgressListener | None = None
+    cancel: CancelToken | None = None
+
+    def run(
+        self,
+        paths: Sequence[Path | str],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        hidden: bool = False,
+        dry_run: bool = False,
+        wait: bool = True,
+    ) -> IndexReport:
+        """Bring the collection up to date with `paths`, or with all its sources.
+
+        Raises
+        ------
+        slotrag.UsageError, NothingToIndex, FingerprintMismatch, LibraryLocked, Cancelled
+        SourceMissing
+            A named folder, or every followed one, is not there.
+        """
+        started = time.perf_counter()
+        folder = self.parts.catalog.folder
+        lock = WriterLock(folder, wait=wait, listener=self.listener, cancel=self.cancel)
+        with nullcontext() if dry_run else lock:
+            existing = self._existing()
+            followed = self.parts.catalog.sources(existing.id) if existing is not None else []
+            wanted = targets(paths, followed, include=include, exclude=exclude, hidden=hidden)
+            if not wanted:
+                raise NothingToIndex("No folder is followed yet; name one: slotrag index FOLDER")
+            report = IndexReport(existing.name if existing is not None else self.collection or DEFAULT_COLLECTION)
+            if existing is not None:
+                self._require_same(existing)
+            scan = self.scan(existing, wanted)
+            self._note_missing(scan, existing, named=bool(paths), report=report)
+            if any(target.record is None for target in wanted) or dry_run:
+                _note_left_out(scan)
+            if dry_run:
+                _plan(scan, report)
+            else:
+                self.apply(existing or self._created(), wanted, scan, report)
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def scan(self, collection: CollectionRecord | None, wanted: Sequence[Target]) -> Scan:
+        """Compare the sources with the collection."""
+        from .readers import READERS_VERSION
+
+        catalog = self.parts.catalog
+        scanner = Scanner(
+            catalog.documents(collection.id) if collection is not None else [],
+            nested=[target.path for target in wanted]
+            + ([source.path for source in catalog.sources(collection.id)] if collection is not None else []),
+            library=catalog.folder,
+            readers=READERS_VERSION,
+            listener=self.listener,
+            cancel=self.cancel,
+        )
+        return scanner.scan(wanted)
+
+    def apply(
+        self, collection: CollectionRecord, wanted: Sequence[Target], scan: Scan, report: IndexReport
+    ) -> CollectionRecord:
+        """Store what the scan found and finish the collection. The caller holds the lock."""
+        from .readers import READERS_VERSION
+
+        catalog, shelf = self.parts.catalog, self.parts.shelf
+        sources = [self._source(collection, target) for target in wanted]
+        indexer = Indexer(
+            catalog,
+            collection,
+            sources,
+            limit=collection.splitting["tokens"],
+            readers=READERS_VERSION,
+            encoder=lambda: shelf.of(collection),
+            report=report,
+            listener=self.listener,
+            cancel=self.cancel,
+        )
+        indexer.apply(scan)
+        for target in wanted:
+            for record in target.absorbed:
+                catalog.remove_source(record.id)
+        for number in scan.deleted:
+            catalog.remove_source(sources[number])
+        return self.finish(collection, report)
+
+    def finish(self, collection: CollectionRecord, report: IndexReport) -> CollectionRecord:
+        """Measure the noise level, drop vectors that nothing needs, bring the index file up to date."""
+        catalog, keeper = self.parts.catalog, self.parts.keeper
+        before = collection.state
+        collection = next(record for record in catalog.collections() if record.id == collection.id)
+        if collection.state != before or collection.noise_level is None:
+            collection = self._measured(collection)
+            report.notices += multilingual_notice(catalog, collection)
+        if collection.state != before and not pending(catalog):
+            catalog.prune_vectors()
+        key = self.parts.shelf.key(collection.encoder)
+        if key is not None and collection.splitting.get("verified") != key:
+            collection = catalog.update_collection(collection.id, splitting={**collection.splitting, "verified": key})
+        if self.listener is not None:
+            self.listener(Progress("index", 0, None, "passages", "bringing the index up to date"))
+        report.notices += keeper.refresh(collection)
+        report.passages = len(catalog.passage_ids(collection.id))
+        return collection
+
+    def _existing(self) -> CollectionRecord | None:
+        if self.collection is not None:
+            check_name(self.collection)
+        try:
+            return self.parts.catalog.collection(self.collection)
+        except UnknownCollection:
+            return None
+
+    def _created(self) -> CollectionRecord:
+        encoder = self.parts.shelf.get(self.encoder or self.parts.settings.encoder)
+        return create_collection(self.parts, self.collection or DEFAULT_COLLECTION, encoder)
+
+    def _require_same(self, collection: CollectionRecord) -> None:
+        """Refuse another encoder or splitting, without building an encoder where the model's files tell enough."""
+        shelf = self.parts.shelf
+        if self.encoder is not None and self.encoder != collection.encoder:
+            require_same(collection, shelf.get(self.encoder))
+        elif not shelf.verified(collection):
+            shelf.of(collection)
+        require_same_splitting(collection, self.parts.settings.passage_tokens)
+
+    def _source(self, collection: CollectionRecord, target: Target) -> int:
+        if target.record is not None and not target.changed:
+            return target.record.id
+        record = self.parts.catalog.put_source(
+            collection.id, target.path, include=target.include, exclude=target.exclude, hidden=target.hidden
+        )
+        return record.id
+
+    def _note_missing(
+        self, scan: Scan, collection: CollectionRecord | None, *, named: bool, report: IndexReport
+    ) -> None:
+        for target in scan.missing:
+            held = 0
+            if collection is not None and target.record is not None:
+                documents = self.parts.catalog.documents(collection.id, source_id=target.record.id)
+                held = sum(document.status in SEARCHABLE for document in documents)
+            sentence = (
+                f"The followed folder {target.path} is not there (is its disk connected?); its {held} documents are "
+                f"kept, and `slotrag remove {target.path}` forgets them."
+            )
+            if named:
+                raise SourceMissing(sentence)
+            report.notices.append(sentence)
+
+    def _measured(self, collection: CollectionRecord) -> CollectionRecord:
+        level = measure_noise(self._sampled(collection))
+        if level is None:
+            return collection
+        return self.parts.catalog.update_collection(collection.id, noise_level=level)
+
+    def _sampled(self, collection: CollectionRecord) -> np.ndarray:
+        ids = self.parts.catalog.passage_ids(collection.id)
+        if len(ids) > _NOISE_SAMPLE:
+            ids = ids[np.linspace(0, len(ids) - 1, _NOISE_SAMPLE).astype(int)]
+        chunks = [vectors for _, vectors in self.parts.catalog.vectors(collection.id, ids)]
+        return np.concatenate(chunks) if chunks else np.empty((0, collection.dimension), np.float32)
+
+
+def create_collection(parts: Parts, name: str, encoder: Encoder) -> CollectionRecord:
+    """Make an empty collection under `encoder`, split as the settings say, with its index file."""
+    record = parts.catalog.create_collection(
+        name,
+        encoder=encoder.spec,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        splitting=splitting_for(encoder, parts.settings.passage_tokens),
+    )
+    parts.keeper.begin(record)
+    return record
+
+
+def pending(catalog: Catalog) -> int:
+    """Files of all collections that a run has found and not read yet."""
+    return sum(len(catalog.documents(record.id, statuses=[PENDING])) for record in catalog.collections())
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no collection can have.
+
+    Raises
+    ------
+    slotrag.UsageError
+        It is empty, long, begins with a dot, or holds control characters or outer white space.
+    """
+    if not name or name != name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
+        raise UsageError(f"{name!r} cannot be a collection's name; use up to {_NAME_LENGTH} printable characters.")
+    if name.startswith(HIDDEN_PREFIX):
+        raise UsageError(f"A collection's name cannot begin with a dot; choose another than {name!r}.")
+
+
+def _note_left_out(scan: Scan) -> None:
+    counts = [f"{count} {reason}" for reason, count in sorted(scan.left_out.items())]
+    if counts:
+        scan.notices.append(f"Left out by rule: {', '.join(counts)}.")
+
+
+def _plan(scan: Scan, report: IndexReport) -> None:
+    report.planned = scan.planned()
+    report.skipped, report.notices = list(scan.skipped), [*report.notices, *scan.notices]
+    actions = [action for action, _, _ in report.planned]
+    report.new, report.updated = actions.count("new"), actions.count("updated")
+    report.unchanged, report.removed = actions.count("unchanged"), actions.count("removed")
+    report.renamed = actions.count("renamed")

@@ -1,0 +1,311 @@
+"""Applies a scan to a collection: reads, splits, encodes what has no vector yet, and stores whole documents.
+
+It knows the encoder by its interface only. Vectors are committed batch by batch, documents in short transactions as
+soon as all their vectors are there, so a killed run loses at most a batch and never shows half a document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ..storage.records import CollectionRecord, NewDocument, NewPassage
+from .documents import Document, NoText, ReadError, UnsupportedFile
+from .events import CancelToken, Progress, ProgressListener
+from .results import IndexReport, SkippedFile
+from .scanning import PENDING, SEARCHABLE, Rename, Scan, Work
+from .splitting import split
+
+if TYPE_CHECKING:
+    from ..encoders.base import Encoder
+    from ..storage import Catalog
+
+WINDOW_TEXTS = 1024
+"""Texts without a vector that are gathered over documents before they are sorted by length and encoded."""
+
+WINDOW_PASSAGES = 8192
+"""Passages that wait for the others' vectors at most."""
+
+BATCH_TEXTS = 64
+"""Texts that are given to the encoder, and whose vectors are committed, at once."""
+
+TRANSACTION_PASSAGES = 512
+"""Passages of documents that are stored in one transaction at most (a longer document has one of its own)."""
+
+_AHEAD = 8
+_PENDING_CHUNK = 1000
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A file that has been read: the document to store, and what the encoder gets for each passage."""
+
+    work: Work
+    document: NewDocument | None
+    inputs: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problem: str = ""
+
+
+class Indexer:
+    """Brings one collection up to date with a scan. The caller holds the writer's lock.
+
+    Parameters
+    ----------
+    sources : sequence of int
+        Ids of the sources, by the position of the scan's targets.
+    limit : int
+        Most tokens of a passage.
+    readers : str
+        Version of the readers.
+    encoder : callable
+        Gives the encoder; called only when there is something to encode or to split.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        collection: CollectionRecord,
+        sources: Sequence[int],
+        *,
+        limit: int,
+        readers: str,
+        encoder: Callable[[], Encoder],
+        report: IndexReport,
+        listener: ProgressListener | None = None,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self._catalog, self._collection, self._sources = catalog, collection, sources
+        self._limit, self._readers, self._encoder = limit, readers, encoder
+        self._report, self._listener, self._cancel = report, listener, cancel
+        self._done = 0
+        self._total = 0
+
+    def apply(self, scan: Scan) -> None:
+        """Store the difference; `report` is counted up as it goes."""
+        report = self._report
+        report.skipped.extend(scan.skipped)
+        report.notices.extend(scan.notices)
+        self._catalog.touch_documents([(d.id, file.size, mtime_ns) for d, file, mtime_ns in scan.touched])
+        report.unchanged += sum(d.status in SEARCHABLE for d in scan.unchanged)
+        report.unchanged += sum(d.status in SEARCHABLE for d, _, _ in scan.touched)
+        self._rename(scan.renames)
+        self._catalog.remove_documents([document.id for document in scan.removed])
+        report.removed += sum(document.status in SEARCHABLE for document in scan.removed)
+        if scan.work:
+            self._read(scan.work)
+
+    def _rename(self, renames: Sequence[Rename]) -> None:
+        self._catalog.rename_documents(
+            [
+                (r.document.id, self._sources[r.target], r.file.path, r.file.relative_path, r.file.size, r.mtime_ns)
+                for r in renames
+            ]
+        )
+        self._report.renamed += sum(r.counted and r.document.status in SEARCHABLE for r in renames)
+
+    def _read(self, works: Sequence[Work]) -> None:
+        """Read, encode and store the files of `works`."""
+        self._total = len(works)
+        self._note_pending([work for work in works if work.previous is None])
+        encoder = self._encoder()
+        forward = getattr(encoder, "forward_seconds", 0.0)
+        window: list[Prepared] = []
+        texts = passages = 0
+        for prepared in ahead(lambda work: self._prepare(work, encoder), works, _AHEAD):
+            self._raise_if_cancelled()
+            self._progress("read", self._done + len(window), prepared.work.file.path)
+            window.append(prepared)
+            texts += len(self._missing([prepared], encoder))
+            passages += len(prepared.inputs)
+            if texts >= WINDOW_TEXTS or passages >= WINDOW_PASSAGES:
+                self._flush(window, encoder)
+                window, texts, passages = [], 0, 0
+        self._flush(window, encoder)
+        self._report.forward_seconds += getattr(encoder, "forward_seconds", 0.0) - forward
+
+    def _note_pending(self, works: Sequence[Work]) -> None:
+        """Let the catalog show what is still to be read, should this run not get to it."""
+        for at in range(0, len(works), _PENDING_CHUNK):
+            chunk = works[at : at + _PENDING_CHUNK]
+            self._catalog.put_documents(
+                self._collection.id, [self._new_document(work, status=PENDING, reason="not read yet") for work in chunk]
+            )
+
+    def _prepare(self, work: Work, encoder: Encoder) -> Prepared:
+        """Read and split one file. Runs in another thread than the rest."""
+        from .readers import read
+
+        if work.content_hash is None:
+            return self._unread(work, work.reason)
+        try:
+            document = read(Path(work.file.path))
+            pieces = split(document, encoder.token_offsets, self._limit)
+        except (NoText, UnsupportedFile) as error:
+            status = "no_text" if isinstance(error, NoText) else "skipped"
+            return Prepared(work, self._new_document(work, status=status, reason=error.reason))
+        except ReadError as error:
+            if _gone(work.file.path):
+                return self._unread(work, error.reason)
+            return Prepared(work, self._new_document(work, status="failed", reason=error.reason))
+        if not pieces:
+            return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
+        inputs = [encoder_input("", piece.text) for piece in pieces]
+        passages = [
+            NewPassage(piece.text, "", piece.heading, piece.page, piece.lines, piece.chars, input_hash(text))
+            for piece, text in zip(pieces, inputs, strict=True)
+        ]
+        return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
+
+    def _unread(self, work: Work, problem: str) -> Prepared:
+        """A file that cannot be opened: what was indexed of it earlier stays."""
+        if work.previous is not None:
+            kept = "; what was indexed earlier is kept" if work.previous.status in SEARCHABLE else ""
+            return Prepared(work, None, problem=problem + kept)
+        return Prepared(work, self._new_document(work, status="failed", reason=problem))
+
+    def _read_document(self, work: Work, document: Document, passages: list[NewPassage]) -> NewDocument:
+        status = "partial_text" if document.partial else "indexed"
+        reason = "; ".join(document.notes) if document.partial else ""
+        return self._new_document(
+            work, status=status, reason=reason, title=document.title, media_type=document.media_type,
+            reader=document.reader, passages=passages,
+        )  # fmt: skip
+
+    def _new_document(
+        self,
+        work: Work,
+        *,
+        status: str,
+        reason: str,
+        title: str = "",
+        media_type: str = "",
+        reader: str = "none",
+        passages: Sequence[NewPassage] = (),
+    ) -> NewDocument:
+        return NewDocument(
+            source_id=self._sources[work.target],
+            path=work.file.path,
+            relative_path=work.file.relative_path,
+            size=work.file.size,
+            mtime_ns=work.mtime_ns,
+            content_hash=work.content_hash,
+            reader=f"{reader} {self._readers}",
+            status=status,
+            reason=reason,
+            title=title,
+            media_type=media_type,
+            passages=list(passages),
+        )
+
+    def _missing(self, window: Sequence[Prepared], encoder: Encoder) -> dict[bytes, str]:
+        """The different texts of the window that have no vector yet, by their hash."""
+        texts = {
+            passage.input_hash: text
+            for prepared in window
+            if prepared.document is not None
+            for passage, text in zip(prepared.document.passages, prepared.inputs, strict=True)
+        }
+        stored = self._catalog.stored_vectors(encoder.fingerprint, texts) if texts else set()
+        return {key: text for key, text in texts.items() if key not in stored}
+
+    def _flush(self, window: Sequence[Prepared], encoder: Encoder) -> None:
+        """Encode what the window lacks and store its documents."""
+        missing = sorted(self._missing(window, encoder).items(), key=lambda item: len(item[1]), reverse=True)
+        for at in range(0, len(missing), BATCH_TEXTS):
+            self._raise_if_cancelled()
+            batch = missing[at : at + BATCH_TEXTS]
+            vectors = encoder.encode_documents([text for _, text in batch])
+            self._catalog.put_vectors(encoder.fingerprint, [key for key, _ in batch], vectors)
+            self._report.encoded += len(batch)
+            share = (at + len(batch)) / len(missing)
+            self._progress("encode", self._done + int(share * len(window)), f"{self._report.encoded:,} texts encoded")
+        self._store(window)
+        self._done += len(window)
+
+    def _store(self, window: Sequence[Prepared]) -> None:
+        group: list[NewDocument] = []
+        size = 0
+        for prepared in window:
+            self._count(prepared)
+            if prepared.document is None:
+                continue
+            passages = len(prepared.document.passages)
+            if group and size + passages > TRANSACTION_PASSAGES:
+                self._catalog.put_documents(self._collection.id, group)
+                group, size = [], 0
+            group.append(prepared.document)
+            size += passages
+        self._catalog.put_documents(self._collection.id, group)
+
+    def _count(self, prepared: Prepared) -> None:
+        report, work, document = self._report, prepared.work, prepared.document
+        was = work.previous is not None and work.previous.status in SEARCHABLE
+        if document is None:
+            report.skipped.append(SkippedFile(work.file.path, prepared.problem, failed=True))
+            return
+        if document.status not in SEARCHABLE:
+            report.skipped.append(SkippedFile(work.file.path, document.reason, failed=document.status == "failed"))
+            report.updated += was and work.action == "updated"
+            return
+        report.notices.extend(f"{work.file.relative_path}: {note}" for note in prepared.notes)
+        if work.action != "renamed":
+            report.new += not was
+            report.updated += was
+
+    def _progress(self, stage: str, done: int, message: str) -> None:
+        if self._listener is not None:
+            self._listener(Progress(stage, min(done, self._total), self._total, "files", message))
+
+    def _raise_if_cancelled(self) -> None:
+        if self._cancel is not None:
+            self._cancel.raise_if_cancelled()
+
+
+def encoder_input(context: str, text: str) -> str:
+    """Exactly what the encoder gets for a passage: the context line, where there is one, and the text."""
+    return f"{context}\n{text}" if context else text
+
+
+def input_hash(text: str) -> bytes:
+    """sha256 of what the encoder gets."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def ahead(function: Callable[[In], Out], items: Iterable[In], depth: int) -> Iterator[Out]:
+    """`function` of each item, in order, done by another thread at most `depth` items ahead of the caller.
+
+    Examples
+    --------
+    >>> list(ahead(str.upper, ["a", "b"], depth=1))
+    ['A', 'B']
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting: deque[Future[Out]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > depth:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _gone(path: str) -> bool:
+    """Whether a file cannot be opened at all any more (as against being read and found broken)."""
+    try:
+        Path(path).open("rb").close()
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,363 @@
+"""What changed in the sources since they were indexed: sizes and times first, then content. It writes nothing.
+
+A file whose size and time are the stored ones is not opened. One whose content a vanished document had is that
+document, renamed. Reading and splitting are for others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from .. import UsageError
+from ..storage.records import DocumentRecord
+from .events import CancelToken, Progress, ProgressListener
+from .folders import FoundFile, SourceMissing, walk
+from .results import SkippedFile
+from .sources import Target, inside
+
+PENDING = "pending"
+"""Status of a document that a run has found and not read yet."""
+
+SEARCHABLE = ("indexed", "partial_text")
+"""Statuses of documents that have passages."""
+
+_RECENT_NANOSECONDS = 2_000_000_000
+_REPORT_EVERY = 200
+_HASH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A file to be read.
+
+    Attributes
+    ----------
+    target : int
+        Position of its source among the scan's targets.
+    content_hash : bytes or None
+        None where the file could not be read.
+    mtime_ns : int
+        To be stored: 0 where the file changed so recently that its time does not yet tell the next change.
+    previous : DocumentRecord or None
+        What stood for the file before.
+    action : str
+        ``new``, ``updated`` or ``renamed``.
+    """
+
+    target: int
+    file: FoundFile
+    content_hash: bytes | None
+    mtime_ns: int
+    previous: DocumentRecord | None
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A document that another path stands for now."""
+
+    document: DocumentRecord
+    target: int
+    file: FoundFile
+    mtime_ns: int
+    counted: bool
+    """False where only the source that follows the file is another one."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """The difference between the sources and the catalog."""
+
+    unchanged: list[DocumentRecord] = field(default_factory=list)
+    touched: list[tuple[DocumentRecord, FoundFile, int]] = field(default_factory=list)
+    renames: list[Rename] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
+    removed: list[DocumentRecord] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    missing: list[Target] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)
+    """Positions of the targets that were a single file, which is no more."""
+
+    def planned(self) -> list[tuple[str, str, str]]:
+        """(action, path, reason) of every file, for a run that only tells what it would do."""
+        rows = [(work.action, work.file.path, work.reason) for work in self.work if work.action != "renamed"]
+        rows += [("renamed", r.file.path, f"was {r.document.path}") for r in self.renames if r.counted]
+        rows += [("removed", document.path, "it is not in the source any more") for document in self.removed]
+        rows += [("skipped", skipped.path, skipped.reason) for skipped in self.skipped]
+        rows += [("unchanged", d.path, "same size and time") for d in self.unchanged if d.status in SEARCHABLE]
+        rows += [("unchanged", d.path, "same content") for d, _, _ in self.touched if d.status in SEARCHABLE]
+        return sorted(rows, key=lambda row: (row[1], row[0]))
+
+
+class Scanner:
+    """Walks targets and compares what is there with a collection's documents.
+
+    Parameters
+    ----------
+    documents : sequence of DocumentRecord
+        All documents of the collection.
+    nested : sequence of str
+        Paths of all followed sources: a file below an inner one is left to that one.
+    library : Path
+        The library's own folder, which is never indexed.
+    readers : str
+        Version of the readers; a document that another version read is read anew.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[DocumentRecord],
+        *,
+        nested: Sequence[str],
+        library: Path,
+        readers: str,
+        listener: ProgressListener | None = None,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self._documents = {document.path: document for document in documents}
+        self._nested = list(nested)
+        self._library = os.path.realpath(library)
+        self._readers = readers
+        self._listener = listener
+        self._cancel = cancel
+        self._seen = 0
+
+    def scan(self, targets: Sequence[Target]) -> Scan:
+        """Compare. A source that is missing as a whole is noted and its documents are left alone."""
+        scan = Scan()
+        found: dict[str, tuple[int, FoundFile]] = {}
+        unreadable: list[str] = []
+        walked: list[Target] = []
+        for number, target in enumerate(targets):
+            try:
+                items = self._walk(number, target, scan)
+            except SourceMissing:
+                if self._deleted_file(target):
+                    walked.append(target)
+                    scan.deleted.append(number)
+                else:
+                    scan.missing.append(target)
+                continue
+            walked.append(target)
+            for item in items:
+                if isinstance(item, SkippedFile):
+                    if item.failed:
+                        unreadable.append(item.path)
+                    scan.skipped.append(item)
+                else:
+                    found.setdefault(item.path, (number, item))
+        vanished = self._vanished(walked, found, unreadable)
+        for target in walked:
+            self._check_part(target, found, vanished, scan)
+        self._compare(found, vanished, targets, scan)
+        return scan
+
+    def _walk(self, number: int, target: Target, scan: Scan) -> list[FoundFile | SkippedFile]:
+        absorbed = {record.path for record in target.absorbed}
+        inner = [path for path in self._nested if path not in absorbed and inside(path, target.path)]
+        inner.append(self._library)
+        found: list[FoundFile | SkippedFile] = []
+        rules = {"include": target.include, "exclude": target.exclude, "hidden": target.hidden}
+        for item in walk(Path(target.path), **rules, left_out=scan.left_out):
+            self._tick(item.path)
+            if any(item.path == path or inside(item.path, path) for path in inner):
+                continue
+            if target.below is None or item.path == target.below or inside(item.path, target.below):
+                found.append(item)
+        return found
+
+    @staticmethod
+    def _check_part(
+        target: Target, found: dict[str, tuple[int, FoundFile]], vanished: Sequence[DocumentRecord], scan: Scan
+    ) -> None:
+        """Say so when a part of a source that was asked for is not there or left out by the source's rules."""
+        below = target.below
+        if below is None or any(path == below or inside(path, below) for path in (*found, *map(_path, vanished))):
+            return
+        if not os.path.lexists(below):
+            raise UsageError(f"There is no file or folder {below}; check the spelling.")
+        scan.notices.append(
+            f"Nothing in {below} is indexed: the rules of the folder {target.path}, which is followed, leave it out; "
+            "name it with --include or --hidden to follow it by rules of its own."
+        )
+
+    def _deleted_file(self, target: Target) -> bool:
+        """Whether a followed file was deleted, rather than its disk taken away."""
+        if target.path not in self._documents or os.path.lexists(target.path):
+            return False
+        try:
+            return any(os.scandir(os.path.dirname(target.path)))  # noqa: PTH120
+        except OSError:
+            return False
+
+    def _vanished(
+        self, walked: Sequence[Target], found: dict[str, tuple[int, FoundFile]], unreadable: Sequence[str]
+    ) -> list[DocumentRecord]:
+        """Documents of the walked sources whose files are not there any more."""
+        sources: dict[int | None, list[str | None]] = defaultdict(list)
+        for target in walked:
+            for record in (target.record, *target.absorbed):
+                if record is not None:
+                    sources[record.id].append(target.below)
+        gone = []
+        for document in self._documents.values():
+            if document.path in found or document.source_id not in sources:
+                continue
+            below = sources[document.source_id]
+            if not any(b is None or document.path == b or inside(document.path, b) for b in below):
+                continue
+            if not any(document.path == path or inside(document.path, path) for path in unreadable):
+                gone.append(document)
+        return gone
+
+    def _compare(
+        self,
+        found: dict[str, tuple[int, FoundFile]],
+        vanished: Sequence[DocumentRecord],
+        targets: Sequence[Target],
+        scan: Scan,
+    ) -> None:
+        now = time.time_ns()
+        changed: list[Work] = []
+        for number, file in found.values():
+            document = self._documents.get(file.path)
+            if document is not None and self._same_stamp(document, file):
+                self._keep(document, number, file, document.mtime_ns, targets, scan)
+                continue
+            self._tick(file.path)
+            # A file that changes again within the clock's step would keep its size and time: 0 never matches.
+            mtime_ns = 0 if now - file.mtime_ns < _RECENT_NANOSECONDS else file.mtime_ns
+            digest, problem = content_hash(file.path, self._raise_if_cancelled)
+            if document is not None and digest is not None and self._same_content(document, digest):
+                scan.touched.append((document, file, mtime_ns))
+                self._keep(document, number, file, mtime_ns, targets, scan, touched=True)
+                continue
+            action, reason = _why(document, digest, problem, self._readers)
+            changed.append(Work(number, file, digest, mtime_ns, document, action, reason))
+        self._match_renames(changed, vanished, scan)
+
+    def _same_stamp(self, document: DocumentRecord, file: FoundFile) -> bool:
+        return (
+            (document.size, document.mtime_ns) == (file.size, file.mtime_ns)
+            and document.content_hash is not None
+            and self._read_before(document)
+        )
+
+    def _same_content(self, document: DocumentRecord, digest: bytes) -> bool:
+        return document.content_hash == digest and self._read_before(document)
+
+    def _read_before(self, document: DocumentRecord) -> bool:
+        return document.status != PENDING and document.reader.endswith(self._readers)
+
+    @staticmethod
+    def _keep(
+        document: DocumentRecord,
+        number: int,
+        file: FoundFile,
+        mtime_ns: int,
+        targets: Sequence[Target],
+        scan: Scan,
+        touched: bool = False,
+    ) -> None:
+        if document.status not in SEARCHABLE:
+            scan.skipped.append(SkippedFile(document.path, document.reason, failed=document.status == "failed"))
+        if not touched:
+            scan.unchanged.append(document)
+        record = targets[number].record
+        if record is None or record.id != document.source_id:
+            scan.renames.append(Rename(document, number, file, mtime_ns, counted=False))
+
+    def _match_renames(self, changed: Sequence[Work], vanished: Sequence[DocumentRecord], scan: Scan) -> None:
+        """Give files whose content a freed document had to that document; the rest is to be read."""
+        free: dict[bytes, list[DocumentRecord]] = defaultdict(list)
+        overwritten = [work.previous for work in changed if work.previous is not None]
+        elsewhere = self._gone_elsewhere({*map(_path, vanished), *map(_path, overwritten)}, changed)
+        for document in (*vanished, *overwritten, *elsewhere):
+            if document.content_hash is not None and self._read_before(document):
+                free[document.content_hash].append(document)
+        moved: set[int] = set()
+        unmatched: list[Work] = []
+        for work in changed:
+            candidates = free.get(work.content_hash, []) if work.content_hash is not None else []
+            if not candidates:
+                unmatched.append(work)
+                continue
+            same_name = [d for d in candidates if os.path.basename(d.path) == os.path.basename(work.file.path)]  # noqa: PTH119
+            document = (same_name or candidates)[0]
+            candidates.remove(document)
+            moved.add(document.id)
+            scan.renames.append(Rename(document, work.target, work.file, work.mtime_ns, counted=True))
+            if document.status not in SEARCHABLE:
+                scan.skipped.append(SkippedFile(work.file.path, document.reason, failed=document.status == "failed"))
+            if _suffix(document.path) != _suffix(work.file.path):
+                reason = "renamed; another suffix may mean another reader"
+                scan.work.append(
+                    Work(work.target, work.file, work.content_hash, work.mtime_ns, document, "renamed", reason)
+                )
+        for work in unmatched:
+            taken = work.previous is not None and work.previous.id in moved
+            scan.work.append(replace(work, previous=None, action="new", reason="not indexed before") if taken else work)
+        read = {work.previous.id for work in scan.work if work.previous is not None}
+        scan.removed = [d for d in (*vanished, *overwritten) if d.id not in moved and d.id not in read]
+
+    def _gone_elsewhere(self, known: set[str], changed: Sequence[Work]) -> list[DocumentRecord]:
+        """Documents of sources that were not walked whose files are gone: a file may have moved over from there."""
+        wanted = {work.content_hash for work in changed}
+        return [
+            document
+            for document in self._documents.values()
+            if document.path not in known
+            and document.content_hash in wanted
+            and document.content_hash is not None
+            and not os.path.lexists(document.path)
+        ]
+
+    def _tick(self, path: str) -> None:
+        self._raise_if_cancelled()
+        self._seen += 1
+        if self._listener is not None and self._seen % _REPORT_EVERY == 1:
+            self._listener(Progress("scan", self._seen, None, "files", path))
+
+    def _raise_if_cancelled(self) -> None:
+        if self._cancel is not None:
+            self._cancel.raise_if_cancelled()
+
+
+def content_hash(path: str, between: Callable[[], None] = lambda: None) -> tuple[bytes | None, str]:
+    """sha256 of a file's bytes, or None and why it cannot be read; `between` is called after each megabyte."""
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as stream:
+            while block := stream.read(_HASH_BYTES):
+                digest.update(block)
+                between()
+    except OSError as error:
+        return None, f"cannot be opened: {error.strerror or error}"
+    return digest.digest(), ""
+
+
+def _why(document: DocumentRecord | None, digest: bytes | None, problem: str, readers: str) -> tuple[str, str]:
+    if document is None:
+        return "new", problem or "not indexed before"
+    if document.status == PENDING:
+        return "new", "an earlier run did not get to it"
+    if digest is not None and document.content_hash == digest and not document.reader.endswith(readers):
+        return "updated", "slotrag reads this kind of file in another way now"
+    return "updated", problem or "its content changed"
+
+
+def _path(document: DocumentRecord) -> str:
+    return document.path
+
+
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower()  # noqa: PTH122

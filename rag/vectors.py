@@ -1,0 +1,204 @@
+"""Keeps each collection's index file in step with the stored vectors. It knows the catalog and the index interface.
+
+The index is derived: whatever its file says, what counts is which passages the catalog holds now. Passage ids are
+never used again and a passage's vector never changes, so the difference of the two sets of ids is all there is to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..index import IndexFileError, IndexState, new_index, open_index
+from .events import Progress, ProgressListener
+
+if TYPE_CHECKING:
+    from ..index import VectorIndex
+    from ..storage import Catalog
+    from ..storage.records import CollectionRecord
+
+_CHECKED = 16
+_TOLERANCE = 0.01
+_logger = logging.getLogger(__name__)
+
+
+class IndexKeeper:
+    """The open indexes of a library; may be used from several threads.
+
+    Another process's indexing is noticed at the next call, by the state number of the collection given.
+    """
+
+    def __init__(self, catalog: Catalog, listener: ProgressListener | None = None) -> None:
+        self._catalog = catalog
+        self._listener = listener
+        self._indexes: dict[int, VectorIndex] = {}
+        self._saved: dict[int, int] = {}
+        self._lock = threading.RLock()
+
+    def path(self, collection_id: int) -> Path:
+        """Where a collection's index file lies."""
+        return self._catalog.folder / f"collection-{collection_id}.index"
+
+    def begin(self, collection: CollectionRecord) -> None:
+        """Write the index file of a new collection, so that a missing file always means a lost one."""
+        with self._lock:
+            state = IndexState(collection.state, collection.fingerprint, collection.postprocessing)
+            index = new_index(collection.dimension, state)
+            index.save(self.path(collection.id))
+            self._indexes[collection.id] = index
+            self._saved[collection.id] = collection.state
+
+    def search(
+        self, collection: CollectionRecord, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None
+    ) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[str]]:
+        """Nearest passages of a collection as it is now, as `VectorIndex.search`, and what is to be said about it."""
+        with self._lock:
+            index, notices = self._current(collection)
+            return index.search(vectors, k, allowed), notices
+
+    def refresh(self, collection: CollectionRecord) -> list[str]:
+        """Bring the index up to `collection.state` and save it; what is to be said about it."""
+        with self._lock:
+            index, notices = self._current(collection)
+            if self._saved.get(collection.id) != index.state.state:
+                self._progress(len(index), "writing the index file")
+                index.save(self.path(collection.id))
+                self._saved[collection.id] = index.state.state
+            return notices
+
+    def problem(self, collection: CollectionRecord) -> str | None:
+        """What is wrong with the index file of a collection, None where nothing is. It changes nothing."""
+        with self._lock:
+            try:
+                index = open_index(self.path(collection.id))
+            except IndexFileError as error:
+                return str(error)
+            return self._unfit(index, collection) or self._difference(index, collection)
+
+    def state_on_disk(self, collection: CollectionRecord) -> str:
+        """``current``, ``behind``, ``missing`` or ``broken``, as far as the file's header tells."""
+        from ..index import files
+
+        path = self.path(collection.id)
+        if not path.exists():
+            return "missing"
+        try:
+            header, _ = files.read(path)
+        except IndexFileError:
+            return "broken"
+        same = (header.get("state"), header.get("fingerprint")) == (collection.state, collection.fingerprint)
+        return "current" if same else "behind"
+
+    def forget(self, collection_id: int, *, delete: bool = False) -> None:
+        """Let go of a collection's index, and of its file."""
+        with self._lock:
+            self._indexes.pop(collection_id, None)
+            self._saved.pop(collection_id, None)
+            if delete:
+                self.path(collection_id).unlink(missing_ok=True)
+
+    def _current(self, collection: CollectionRecord) -> tuple[VectorIndex, list[str]]:
+        notices: list[str] = []
+        index = self._indexes.get(collection.id)
+        if index is not None and self._unfit(index, collection):
+            index = None
+        if index is None:
+            index = self._opened(collection, notices)
+        elif index.state.state != collection.state:
+            self._catch_up(index, collection)
+        self._indexes[collection.id] = index
+        return index, notices
+
+    def _opened(self, collection: CollectionRecord, notices: list[str]) -> VectorIndex:
+        path = self.path(collection.id)
+        try:
+            index = open_index(path)
+            reason = self._unfit(index, collection)
+        except IndexFileError as error:
+            index, reason = None, str(error)
+        if index is not None and reason is None:
+            changed = self._catch_up(index, collection)
+            reason = self._strange(index, collection)
+            if reason is None:
+                self._saved[collection.id] = -1 if changed else index.state.state
+                return index
+        index = self._built(collection)
+        if len(index):
+            notices.append(
+                f"The index of collection {collection.name} was built anew from the stored vectors: {reason}."
+            )
+            self._save_quietly(index, collection)
+        return index
+
+    def _built(self, collection: CollectionRecord) -> VectorIndex:
+        state = IndexState(collection.state, collection.fingerprint, collection.postprocessing)
+        index = new_index(collection.dimension, state)
+        for ids, vectors in self._catalog.vectors(collection.id):
+            index.add(ids, vectors)
+            self._progress(len(index), "building the index from the stored vectors")
+        return index
+
+    def _catch_up(self, index: VectorIndex, collection: CollectionRecord) -> bool:
+        """Make `index` hold what the catalog holds now; whether its file is out of date by that.
+
+        That may be more than `collection.state` says, which is harmless: the next state seen leads here again.
+        """
+        wanted = self._catalog.passage_ids(collection.id)
+        held = index.ids()
+        added = np.setdiff1d(wanted, held, assume_unique=True)
+        removed = np.setdiff1d(held, wanted, assume_unique=True)
+        if len(removed):
+            index.remove(removed.tolist())
+        if len(added):
+            for ids, vectors in self._catalog.vectors(collection.id, added):
+                index.add(ids, vectors)
+        before = index.state
+        index.state = IndexState(collection.state, collection.fingerprint, collection.postprocessing)
+        return bool(len(added) or len(removed)) or index.state != before
+
+    @staticmethod
+    def _unfit(index: VectorIndex, collection: CollectionRecord) -> str | None:
+        if index.state.fingerprint != collection.fingerprint or index.dimension != collection.dimension:
+            return "it is of another encoder"
+        if index.state.postprocessing != collection.postprocessing:
+            return "it is of another post-processing"
+        return None
+
+    def _strange(self, index: VectorIndex, collection: CollectionRecord) -> str | None:
+        """Whether a sample of the index differs from the stored vectors, as one of another library would."""
+        ids = index.ids()
+        if not len(ids):
+            return None
+        sample = ids[np.linspace(0, len(ids) - 1, min(_CHECKED, len(ids))).astype(int)]
+        for chunk, vectors in self._catalog.vectors(collection.id, sample):
+            for passage_id, vector in zip(chunk, vectors, strict=True):
+                ((_, scores),) = index.search(vector[None], 1, np.array([passage_id]))
+                if len(scores) != 1 or abs(float(scores[0]) - float(vector @ vector)) > _TOLERANCE:
+                    return "it does not hold the vectors of this library"
+        return None
+
+    def _difference(self, index: VectorIndex, collection: CollectionRecord) -> str | None:
+        wanted, held = self._catalog.passage_ids(collection.id), index.ids()
+        missing = len(np.setdiff1d(wanted, held, assume_unique=True))
+        extra = len(np.setdiff1d(held, wanted, assume_unique=True))
+        if missing or extra:
+            return f"it lacks {missing} passages and holds {extra} that are no more"
+        return self._strange(index, collection)
+
+    def _save_quietly(self, index: VectorIndex, collection: CollectionRecord) -> None:
+        """Save an index that a reader had to build; where it cannot, the next reader builds it again."""
+        if self._catalog.read_only:
+            return
+        try:
+            index.save(self.path(collection.id))
+            self._saved[collection.id] = index.state.state
+        except OSError:
+            _logger.debug("the index file could not be written", exc_info=True)
+
+    def _progress(self, done: int, message: str) -> None:
+        if self._listener is not None:
+            self._listener(Progress("index", done, None, "passages", message))
