@@ -79,9 +79,6 @@ class Settings:
     max_tokens: int = _setting(256, minimum=1, maximum=100_000)
     """Most tokens of an answer."""
 
-    language: str = _setting("auto")
-    """Language of the answer, ``en``, ``ko`` ...; ``auto`` takes the question's."""
-
     device: str = _setting("auto")
     """Where models run: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``."""
 

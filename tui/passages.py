@@ -148,10 +148,16 @@ def _wrapped(line: str, width: int) -> list[str]:
 def _explained(hit: Hit) -> str:
     dense = "not found by its vector" if hit.dense is None else f"cosine {hit.dense:.4f}"
     lexical = "not found by its words" if hit.lexical is None else f"bm25 {hit.lexical:.3f}"
-    rest = [f"{name.replace('_', ' ')} {_short(value)}" for name, value in hit.explanation.items()]
+    rest = [
+        f"{name.replace('_', ' ')} {_short(value)}"
+        for name, value in hit.explanation.items()
+        if value not in (None, [], "") and name not in ("cosine", "bm25")  # said before
+    ]
     relevant = "relevant" if hit.relevant else "not counted as relevant"
     return clean("; ".join([f"passage {hit.passage_id}", dense, lexical, *rest, relevant]))
 
 
 def _short(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return f"{value:.4f}" if isinstance(value, float) else str(value)

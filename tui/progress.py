@@ -24,6 +24,7 @@ _NAMES = {
     "wait": "waiting",
     "evaluate": "evaluating",
 }
+_LASTING = frozenset({"fetch", "convert", "wait"})
 _LINE_SECONDS = 20.0
 
 
@@ -75,21 +76,19 @@ class ProgressView:
             self._tasks.clear()
 
     def _announce(self, progress: Progress) -> None:
-        """Say a step's line once; off the terminal also how far it is, now and then."""
-        before, when = self._said.get(progress.stage, ("", 0.0))
-        terminal, now = on_terminal(sys.stderr), time.monotonic()
-        lasting = progress.stage in ("fetch", "convert", "wait")  # licences and sizes stay readable after the bar
-        if progress.message and progress.message != before and (lasting or not terminal):
+        """Say what lasts (licences, sizes, waiting) once; off the terminal also how far long work is, now and then."""
+        said, when = self._said.get(progress.stage, ("", 0.0))
+        now = time.monotonic()
+        if progress.stage in _LASTING and progress.message and progress.message != said:
             self._line(progress.message)
-        elif not terminal and when and now - when > _LINE_SECONDS:
-            total = f" of {progress.total}" if progress.total else ""
+            self._said[progress.stage] = (progress.message, now)
+        elif not when:
+            self._said[progress.stage] = (said, now)
+        elif not on_terminal(sys.stderr) and now - when > _LINE_SECONDS:
+            total = f" of {progress.total:,}" if progress.total else ""
             unit = f" {progress.unit}" if progress.unit else ""
-            self._line(f"{_NAMES.get(progress.stage, progress.stage)}: {progress.done}{total}{unit}")
-        else:
-            if not when:
-                self._said[progress.stage] = (progress.message, now)
-            return
-        self._said[progress.stage] = (progress.message or before, now)
+            self._line(f"{_NAMES.get(progress.stage, progress.stage)}: {progress.done:,}{total}{unit}")
+            self._said[progress.stage] = (said, now)
 
     def _line(self, text: str) -> None:
         if self._bars is not None:

@@ -28,9 +28,10 @@ def test_off_the_terminal_a_message_is_one_line(monkeypatch: pytest.MonkeyPatch)
     stream = use(monkeypatch, io.StringIO())
     with ProgressView() as view:
         for done in range(100):
-            view(Progress("encode", done, 100, "passages", "encoding 100 passages"))
-        view(Progress("index", 0, None, "", "writing the index"))
-    assert stream.getvalue() == "encoding 100 passages\nwriting the index\n"
+            view(Progress("fetch", done, 100, "bytes", "fetching a model (licence MIT)"))
+            view(Progress("read", done, 100, "files", f"file {done}"))
+        view(Progress("wait", 0, None, "", "waiting for another run"))
+    assert stream.getvalue() == "fetching a model (licence MIT)\nwaiting for another run\n"
 
 
 def test_off_the_terminal_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

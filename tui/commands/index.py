@@ -38,7 +38,7 @@ def index(
     Only what changed since the last run is read and encoded.
     """
     invocation: Invocation = context.obj
-    settings = invocation.settings(index_hidden=hidden)
+    settings = invocation.settings()
     with cancellable() as cancel, invocation.library(settings, create=True) as library:
         report = library.index(
             paths or (),
@@ -46,7 +46,7 @@ def index(
             encoder=encoder,
             include=include or (),
             exclude=exclude or (),
-            hidden=settings.index_hidden,
+            hidden=hidden,
             dry_run=dry_run,
             wait=not no_wait,
             progress=invocation.progress,

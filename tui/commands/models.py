@@ -37,9 +37,7 @@ def list_models(
 @app.command()
 def pull(
     context: typer.Context,
-    names: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Names of the list, or hub ids OWNER/NAME.")
-    ],
+    names: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Names of the list, or hub ids OWNER/NAME.")],
 ) -> None:
     """Fetch models, so that they work offline; the folder of each is written."""
     invocation: Invocation = context.obj

@@ -1,0 +1,164 @@
+"""The installed program in a process of its own: pipes, terminals, signals, speed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = str(Path(sysconfig.get_path("scripts")) / "slotrag")
+
+
+@pytest.fixture
+def environment(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(plugin_path), "SLOTRAG_ENCODER": "hashing", "SLOTRAG_OFFLINE": "1"}
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, environment: dict[str, str]) -> Path:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for number in range(30):
+        words = " ".join(f"word{number * 50 + position}" for position in range(50))
+        (folder / f"{number}.txt").write_text(f"The boiler number {number}. {words}.\n" * 3, encoding="utf-8")
+    subprocess.run([PROGRAM, "index", str(folder)], env=environment, check=True, capture_output=True)
+    return folder
+
+
+def test_the_program_is_installed() -> None:
+    result = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("slotrag ")
+
+
+def test_help_takes_less_than_a_third_of_a_second() -> None:
+    """The best of several: other programs of the machine must not decide."""
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        subprocess.run([PROGRAM, "--help"], stdout=subprocess.DEVNULL, check=True)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.3
+
+
+def test_a_reader_that_leaves_is_no_error(environment: dict[str, str], indexed: Path) -> None:
+    process = subprocess.Popen(
+        [PROGRAM, "search", "boiler", "-k", "30", "--json"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+def test_head_is_quiet(environment: dict[str, str], indexed: Path) -> None:
+    command = f"set -o pipefail; '{PROGRAM}' search boiler -k 30 | head -1"
+    result = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("1. ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_is_one_sentence(environment: dict[str, str], indexed: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [PROGRAM, "search", "boiler", "--json"],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr.startswith("slotrag: ") and result.stderr.count("\n") == 1
+
+
+def test_a_closed_stdout_is_no_error(environment: dict[str, str], indexed: Path) -> None:
+    command = f"'{PROGRAM}' search boiler >&-"
+    result = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp949", "utf-8"])
+def test_any_encoding_of_the_terminal(environment: dict[str, str], tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "회의록.txt").write_text("회의는 화요일에 열린다 🎉\n", encoding="utf-8")
+    variables = {**environment, "PYTHONIOENCODING": encoding}
+    subprocess.run([PROGRAM, "index", str(tmp_path)], env=variables, check=True, capture_output=True)
+    result = subprocess.run([PROGRAM, "search", "회의"], env=variables, capture_output=True, check=False)
+    assert result.returncode == 0
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_file_name_that_is_no_text_keeps_its_bytes(environment: dict[str, str], tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    try:
+        with open(name, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write("The boiler.\n")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    subprocess.run([PROGRAM, "index", str(tmp_path)], env=environment, check=True, capture_output=True)
+    result = subprocess.run([PROGRAM, "search", "boiler"], env=environment, capture_output=True, check=False)
+    assert b"caf\xe9.txt" in result.stdout
+
+
+def on_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run the program with stdout and stderr on a terminal."""
+    lead, follow = pty.openpty()
+    process = subprocess.Popen([PROGRAM, *arguments], env=environment, stdin=follow, stdout=follow, stderr=follow)
+    os.close(follow)
+    chunks = []
+    while True:
+        try:
+            chunk = os.read(lead, 65536)
+        except OSError:  # the terminal's other side is closed
+            break
+        if not chunk:
+            break
+        chunks.append(chunk)
+    os.close(lead)
+    return process.wait(), b"".join(chunks).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    ("variables", "colour"),
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+@pytest.mark.parametrize("columns", ["20", "80"])
+def test_terminals(
+    environment: dict[str, str], indexed: Path, variables: dict[str, str], colour: bool, columns: str
+) -> None:
+    size = {"COLUMNS": columns, "LINES": "6"}
+    plain = {name: text for name, text in environment.items() if name != "NO_COLOR"}
+    code, shown = on_terminal(["search", "boiler number", "-k", "3"], {**plain, **variables, **size})
+    assert code == 0
+    assert ("\x1b[1m" in shown) is colour
+    assert "boiler" in shown.lower()
+    code, shown = on_terminal(["status"], {**plain, **variables, **size})
+    assert code == 0 and "30 indexed" in shown
+
+
+def test_control_c_ends_with_130(environment: dict[str, str], tmp_path: Path) -> None:
+    code = (
+        "import time\nfrom slotrag.rag.library import Library\n"
+        "def slow(self):\n    print('started', flush=True)\n    time.sleep(60)\n"
+        "Library.status = slow\nfrom slotrag.tui.cli import main\nmain(['status'])\n"
+    )
+    (tmp_path / "a.txt").write_text("The boiler.\n", encoding="utf-8")
+    subprocess.run([PROGRAM, "index", str(tmp_path)], env=environment, check=True, capture_output=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert process.stderr.read() == "slotrag: interrupted\n"
