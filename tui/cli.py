@@ -21,7 +21,7 @@ COMMANDS = {
     "status": "Show what the library holds and what is pending.",
     "collections": "List the collections.",
     "remove": "Take a file, folder or source out of the library.",
-    "rebuild": "Encode a collection anew.",
+    "rebuild": "Make a collection anew, also with another encoder.",
     "doctor": "Check the library and this installation.",
     "models": "List, fetch and import language models.",
     "encoders": "List encoders and show their fingerprints.",
