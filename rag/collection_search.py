@@ -12,7 +12,7 @@ import numpy as np
 
 from ..storage.records import CollectionRecord, PassageRecord
 from .diversity import fold, spread
-from .fusion import FusionSettings, reciprocal_rank_fusion
+from .fusion import FusionSettings, fuse_sides, side_shares
 from .query import Request
 from .relevance import Judge, question_words
 from .results import Hit
@@ -86,6 +86,7 @@ class CollectionSearch:
         self._catalog, self._fusion = means.catalog, means.fusion
         self._vector: np.ndarray | None = None
         self._judge: Judge | None = None
+        self._shares: list[dict[int, float]] = [{}, {}]
         self.notices: list[str] = []
 
     def run(self) -> list[Hit]:
@@ -134,11 +135,11 @@ class CollectionSearch:
         dense_ranks = {key: rank for rank, (key, _) in enumerate(dense, start=1)}
         lexical_ranks = {key: rank for rank, (key, _) in enumerate(lexical, start=1)}
         if self._request.mode == "hybrid":
-            ranked = reciprocal_rank_fusion(
-                [list(dense_scores), list(lexical_scores)],
-                weights=self._fusion.weights,
-                constant=self._fusion.constant,
-            )
+            ranked = fuse_sides(dense, lexical, self._fusion)
+            self._shares = [
+                side_shares(side, weight, self._fusion.constant)
+                for side, weight in zip((dense, lexical), self._fusion.weights, strict=True)
+            ]
         else:
             ranked = dense if self._request.mode == "dense" else lexical
         return [
@@ -253,8 +254,7 @@ class CollectionSearch:
             "folded": [f"{record.path}:{record.lines[0]}" for record in candidate.same],
         }
         if self._request.mode == "hybrid":
-            parts = zip((candidate.dense_rank, candidate.lexical_rank), self._fusion.weights, strict=True)
-            shares = [0.0 if rank is None else weight / (self._fusion.constant + rank) for rank, weight in parts]
+            shares = [side.get(candidate.passage_id, 0.0) for side in self._shares]
             told |= {"dense_share": shares[0], "lexical_share": shares[1]}
         if self._judge is not None:
             told |= {"noise_level": self._judge.noise_level, "rare_words": sorted(self._judge.rare)}

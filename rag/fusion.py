@@ -106,8 +106,21 @@ def fuse_sides(
     """
     scores: dict[Id, float] = {}
     for side, weight in zip((dense, lexical), settings.weights, strict=True):
-        best = side[0][1] if side else 0.0
-        for rank, (identifier, score) in enumerate(side, start=1):
-            share = max(score, 0.0) / best if best > 0 else 1.0
-            scores[identifier] = scores.get(identifier, 0.0) + weight * share / (settings.constant + rank)
+        for identifier, share in side_shares(side, weight, settings.constant).items():
+            scores[identifier] = scores.get(identifier, 0.0) + share
     return sorted(scores.items(), key=lambda item: -item[1])
+
+
+def side_shares(side: Sequence[tuple[Id, float]], weight: float, constant: float) -> dict[Id, float]:
+    """What one side gives to the fused score of each id that it found, see `fuse_sides`.
+
+    Examples
+    --------
+    >>> side_shares([("b", 9.0), ("c", 3.0)], weight=1.0, constant=1.0)
+    {'b': 0.5, 'c': 0.1111111111111111}
+    """
+    best = side[0][1] if side else 0.0
+    return {
+        identifier: weight * (max(score, 0.0) / best if best > 0 else 1.0) / (constant + rank)
+        for rank, (identifier, score) in enumerate(side, start=1)
+    }
