@@ -32,8 +32,11 @@ class Encoder(ABC):
     dimension : int
         Length of a vector.
     max_tokens : int
-        Most tokens of one text (as counted by `token_offsets`) that reach the vector; the encoder's own prompt and
-        special tokens are already subtracted. Longer texts are cut at the end of the text.
+        Most tokens of one passage (as counted by `token_offsets`) that reach the vector; the encoder's own prompt and
+        special tokens are already subtracted. Longer texts are cut at the end of the text. A query never gets more
+        of its tokens in than this; a longer prompt may leave it fewer.
+
+    An encoder with a model may have `forward_seconds`, the seconds spent in the model's forward passes so far.
     """
 
     spec: str

@@ -206,7 +206,7 @@ class EncoderConformance:
         parts = [[*PLAIN_TEXTS[start:], f"part {start}", _prose(20 + 9 * start)] for start in range(4)]
         serial = [(encoder.encode_documents(part), encoder.encode_queries(part)) for part in parts]
         with ThreadPoolExecutor(4) as pool:
-            for _ in range(3):
+            for _ in range(2):
                 threaded = pool.map(lambda part: (encoder.encode_documents(part), encoder.encode_queries(part)), parts)
                 for (documents, queries), (want_documents, want_queries) in zip(threaded, serial, strict=True):
                     self.assert_close(documents, want_documents)
@@ -256,9 +256,10 @@ class EncoderConformance:
         for place in {0, encoder.max_tokens // 2, encoder.max_tokens - 1}:
             start, end = spans[place]
             start = text.rfind(" ", 0, end - 1) + 1 if place else 0
-            # The word that holds the token, made another one that is a single common token or more.
             changed = text[:start] + "report" + text[_end_of_word(text, end) :]
-            for encode in (encoder.encode_documents, encoder.encode_queries):
+            # A query's prompt may be longer than a passage's, and then leave less room for the text.
+            last = place == encoder.max_tokens - 1
+            for encode in (encoder.encode_documents, *([] if last else [encoder.encode_queries])):
                 vectors = encode([text, changed])
                 difference = np.abs(vectors[0] - vectors[1]).max()
                 assert difference > self.tolerance, f"token {place} of {encoder.max_tokens} does not reach the vector"

@@ -69,7 +69,7 @@ class MeanEncoder(Encoder):
         self._layer = layer
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
-        self._tokens = TextTokens(language_model.tokenizer, max_length, (query_prefix, passage_prefix))
+        self._tokens = TextTokens(language_model.tokenizer, max_length, passage_prefix, query_prefix)
         self.max_tokens = self._tokens.max_tokens
         self._budget, self._most = _BUDGETS.get(language_model.device.type, _GPU_BUDGET)
 

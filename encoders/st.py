@@ -73,9 +73,8 @@ class SentenceTransformersEncoder(Encoder):
         self._model = model
         self._query_prompt = query_prompt
         self._document_prompt = document_prompt
-        self._tokens = TextTokens(
-            untouched_copy(model.tokenizer), model.max_seq_length, (query_prompt, document_prompt)
-        )
+        own_tokenizer = untouched_copy(model.tokenizer)
+        self._tokens = TextTokens(own_tokenizer, model.max_seq_length, document_prompt, query_prompt)
         self.max_tokens = self._tokens.max_tokens
         self._budget, self._most = _BUDGETS.get(model.device.type, _GPU_BUDGET)
         # The library sets truncation and padding on the tokenizer for each call, which two threads must not do at once.

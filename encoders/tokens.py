@@ -27,36 +27,42 @@ class TextTokens:
         A fast one that truncates and pads nothing by itself.
     longest : int
         Most tokens of one input of the model, special tokens included.
-    prefixes : sequence of str
-        The prefixes that texts will get.
+    passage_prefix, query_prefix : str
+        What passages and queries get put before them.
 
     Attributes
     ----------
     max_tokens : int
-        Most tokens of a text that reach the model, whichever of the prefixes it gets.
+        Most tokens of a passage that reach the model. A query with a longer prefix gets fewer, never more.
     """
 
-    def __init__(self, tokenizer: Any, longest: int, prefixes: Sequence[str] = ("",)) -> None:
+    def __init__(self, tokenizer: Any, longest: int, passage_prefix: str = "", query_prefix: str = "") -> None:
         self._backend = rust_tokenizer(tokenizer)
         self._before, self._after = _special_tokens(self._backend)
         # Without special tokens an empty text would be no token at all, which no model can read.
         named = (getattr(tokenizer, name, None) for name in ("bos_token_id", "eos_token_id", "unk_token_id"))
         self._stand_in = next((number for number in named if number is not None), 0)
         room = longest - len(self._before) - len(self._after)
-        self._prefix_tokens = {prefix: self._count_prefix(prefix) for prefix in {"", *prefixes}}
-        self.max_tokens = room - max(self._prefix_tokens[prefix] for prefix in prefixes)
-        if self.max_tokens < 1:
+        self.max_tokens = room - self._count_prefix(passage_prefix)
+        # For each prefix, the tokens of prefix and text together that are kept.
+        self._limits = {passage_prefix: room}
+        if query_prefix != passage_prefix:
+            prefix_tokens = self._count_prefix(query_prefix)
+            self._limits[query_prefix] = min(room, prefix_tokens + self.max_tokens)
+        least = min(self.max_tokens, room - self._count_prefix(query_prefix))
+        if least < 1:
             raise EncoderUnavailable(
                 f"of the {longest} tokens that the model reads, special tokens and prefix leave none for the text: "
                 "use a shorter prefix or a larger max_length"
             )
+        self._room = room
 
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Token ids of each text with its prefix and special tokens, cut at the end of the text.
 
-        At most `max_tokens` of a text's own tokens are kept. Never empty.
+        At most `max_tokens` of a text's own tokens are kept. Never empty. `prefix` is one of those named at first.
         """
-        limit = self._prefix_tokens[prefix] + self.max_tokens
+        limit = self._limits[prefix]
         whole = [prefix + readable(text) for text in texts]
         shortened = [_shortened(text, limit) for text in whole]
         token_lists = self._plain_ids(shortened)
@@ -78,8 +84,8 @@ class TextTokens:
         return [(max(start - skip, 0), end - skip) for start, end in spans if end > skip] if skip else spans
 
     def cut(self, text: str, prefix: str = "") -> str:
-        """`text` as far as its first `max_tokens` tokens reach: for a model that cuts by itself, but elsewhere."""
-        if len(text) <= self.max_tokens or self._prefix_tokens[prefix] == max(self._prefix_tokens.values()):
+        """`text` as far as its first `max_tokens` tokens reach: for a model that itself only cuts at its length."""
+        if self._limits[prefix] == self._room or len(text) <= self.max_tokens:
             return text
         spans = self.offsets(_shortened(text, self.max_tokens), prefix)
         return text if len(spans) <= self.max_tokens else text[: spans[self.max_tokens - 1][1]]
