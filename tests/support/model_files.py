@@ -16,14 +16,21 @@ TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] 
 
 
 def write_wheel(
-    folder: Path, distribution: str, version: str, files: Mapping[str, Path | bytes], *, tag: str = "py3-none-any"
+    folder: Path,
+    distribution: str,
+    version: str,
+    files: Mapping[str, Path | bytes],
+    *,
+    tag: str = "py3-none-any",
+    python: str = ">=3",
 ) -> Path:
     """A wheel that real pip accepts, holding `files` by their path inside it."""
     name = distribution.replace("-", "_")
     path = folder / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
     texts = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+        f"Requires-Python: {python}\n",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }
     with zipfile.ZipFile(path, "w") as archive:

@@ -52,6 +52,11 @@ def test_asks_for_the_platform_of_a_bound_wheel(index, tmp_path):
         pypi.download(dataclasses.replace(wheel, platform=None), tmp_path / "work", silent, "")
 
 
+def test_the_python_that_its_code_asks_for_does_not_matter(index, tmp_path):
+    wheel = wheel_of(write_wheel(index, "tiny-data", "1.0", {"d/a": b"a"}, python="<3.9"), {"d/a": "a"})
+    assert pypi.download(wheel, tmp_path / "work", silent, "").is_file()
+
+
 def test_another_hash_is_refused(index, tmp_path):
     wheel = wheel_of(write_wheel(index, "tiny-data", "1.0", {"d/a": b"a"}), {"d/a": "a"})
     write_wheel(index, "tiny-data", "1.0", {"d/a": b"changed"})
