@@ -221,6 +221,7 @@ def _files_that_matter(folder: Path) -> list[Path]:
 
 def _load(library: Any, folder: Path, device: str, dtype: str) -> Any:
     import torch
+    from safetensors import SafetensorError
 
     try:
         with quiet():
@@ -231,7 +232,7 @@ def _load(library: Any, folder: Path, device: str, dtype: str) -> Any:
                 local_files_only=True,
                 model_kwargs={"use_safetensors": True, "torch_dtype": getattr(torch, dtype)},
             )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise EncoderUnavailable(f"the model in {folder} cannot be loaded: {reason}") from error
     return model.eval()
