@@ -1,8 +1,9 @@
 """Text to the tokens of the lexical index. It knows no SQL.
 
-Words in Latin script are folded (case, width, accents) and stemmed by Porter's algorithm; a run of Hangul, Kana and
-Han becomes its pairs of neighbouring characters, which finds a noun whatever particle follows it; other scripts go by
-word. A code such as ``x86_64`` or ``error-404`` gives its parts and itself.
+Words in Latin script are folded (case, width, accents) and stemmed by Snowball's English algorithm; a run of Hangul,
+Kana and Han becomes its pairs of neighbouring characters, which finds a noun whatever particle follows it; other
+scripts go by word. A code such as ``x86_64`` or ``error-404`` gives its parts and itself, words joined by a hyphen or a
+full stop give their parts only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from functools import lru_cache
 
 import Stemmer
 
-VERSION = f"1 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
+from .function_words import FUNCTION_WORDS
+
+VERSION = f"2 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
 """Changes when the same text may give other tokens; an index of another version is built anew."""
 
 _PAIRED = (
@@ -29,6 +32,7 @@ _WORD = re.compile(
 )
 _PAIRED_START = re.compile(rf"[{_PAIRED}]")
 _SEPARATOR = re.compile(r"[._\-]")
+_CODE = re.compile(r"[\d_]")
 _LATIN = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]+")
 _stemmers = threading.local()
 
@@ -41,11 +45,27 @@ def tokens(text: str) -> list[str]:
     >>> tokens("도서관에서")
     ['도서', '서관', '관에', '에서']
     """
-    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(_folded(text))
     found: list[str] = []
-    for word in words:
+    for word in _words(text):
         found += _word_tokens(word)
     return found
+
+
+def query_tokens(text: str) -> list[str]:
+    """The tokens of `text` that are worth searching for: without English function words, unless nothing else is there.
+
+    >>> query_tokens("What is the height of the wing?")
+    ['height', 'wing']
+    >>> query_tokens("to be or not to be")
+    ['to', 'be', 'or', 'not', 'to', 'be']
+    """
+    words = _words(text)
+    telling = [word for word in words if word not in FUNCTION_WORDS]
+    return [token for word in telling or words for token in _word_tokens(word)]
+
+
+def _words(text: str) -> list[str]:
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(_folded(text))
 
 
 def _folded(text: str) -> str:
@@ -59,7 +79,8 @@ def _word_tokens(word: str) -> tuple[str, ...]:
     parts = _SEPARATOR.split(word)
     if len(parts) == 1:
         return (_stemmed(word),)
-    return (*(_stemmed(part) for part in parts), word)
+    stems = tuple(_stemmed(part) for part in parts)
+    return (*stems, word) if _CODE.search(word) else stems
 
 
 def _pairs(run: str) -> list[str]:
@@ -80,6 +101,6 @@ def _without_accents(word: str) -> str:
 
 
 def _stemmer() -> Stemmer.Stemmer:
-    if not hasattr(_stemmers, "porter"):
-        _stemmers.porter = Stemmer.Stemmer("porter")
-    return _stemmers.porter
+    if not hasattr(_stemmers, "english"):
+        _stemmers.english = Stemmer.Stemmer("english")
+    return _stemmers.english
