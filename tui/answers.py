@@ -100,7 +100,7 @@ def say_sources(answer: Answer) -> None:
         heading = f"  {clean(citation.heading)}" if citation.heading else ""
         say(f"[{citation.number}] {place(citation.path, citation.lines, citation.page)}{dim(heading)}")
         for quote in answer.quotes:
-            if quote.number == citation.number:
+            if quote.number == citation.number and quote.text not in answer.text:  # else it was just read
                 say(f'    "{" ".join(clean(quote.text).split())}"')
 
 

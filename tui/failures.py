@@ -12,6 +12,8 @@ from .output import tell
 OK, ERROR, USAGE, NOT_FOUND, PARTIAL, LOCKED, MISMATCH, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
 
+_MOST_CHARACTERS = 200  # an error of a library may carry a whole document
+
 _CODES = {
     "LibraryLocked": LOCKED,
     "FingerprintMismatch": MISMATCH,
@@ -53,6 +55,7 @@ def report(error: BaseException, *, debug: bool) -> int:
         tell(f"slotrag: {error.strerror}{place}; use --debug for the whole error")
     else:
         kind, text = type(error).__name__, " ".join(str(error).split())
+        text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} ..."
         tell(f"slotrag: unexpected {kind}: {text or 'no message'}; use --debug for the whole error")
     return code
 

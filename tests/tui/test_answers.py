@@ -79,6 +79,12 @@ def test_a_terminal_streams_and_then_shows_the_final_text(monkeypatch: pytest.Mo
     assert notices.getvalue().splitlines()[:2] == ["a passage was left out", "said in the middle"]
 
 
+def test_what_the_answer_quotes_is_not_quoted_again(capsys: pytest.CaptureFixture[str]) -> None:
+    text = f'"{ANSWER.quotes[0].text}" [1]'
+    answers.show(iter([Finished(replace(ANSWER, text=text, stop_reason="quoted"))]), invocation(), as_json=False)
+    assert capsys.readouterr().out == f"{text}\n\nSources\n[1] a.md:3-4  Service\n"
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_nothing_found_claims_no_source(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     out = Terminal() if terminal else io.StringIO()
