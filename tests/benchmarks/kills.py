@@ -47,12 +47,16 @@ def start_indexing(library: Path, folder: Path, encoder: str) -> subprocess.Pope
     return subprocess.Popen(command, start_new_session=True)
 
 
-def index_to_the_end(library: Path, folder: Path, encoder: str) -> float:
-    """Index; the seconds that it took."""
+def index_to_the_end(library: Path, folder: Path, encoder: str) -> tuple[float, float]:
+    """Index; after how many seconds the library's database appeared, and how many it took in all."""
     started = time.perf_counter()
-    if start_indexing(library, folder, encoder).wait() != 0:
+    process = start_indexing(library, folder, encoder)
+    while process.poll() is None and not (library / "library.db").exists():
+        time.sleep(0.01)
+    appeared = time.perf_counter() - started
+    if process.wait() != 0:
         raise SystemExit(f"indexing into {library} failed")
-    return time.perf_counter() - started
+    return appeared, time.perf_counter() - started
 
 
 def passages_of(library: Path) -> Passages:
@@ -93,15 +97,17 @@ def _same(found: list[tuple[str, float]], wanted: list[tuple[str, float]]) -> bo
 def check_as_it_is(library: Path, queries: list[str], wanted: Passages) -> dict[str, object]:
     """Open the library that a kill left behind: sound, searchable, and nothing in it that a fresh build has not."""
     if not (library / "library.db").exists():
-        return {"passages": 0, "unwanted": 0, "problems": []}
+        return {"documents": {}, "passages": 0, "unwanted": 0, "problems": []}
     with Catalog.open(library, create=False) as catalog:
         problems = catalog.integrity_check(full=True)
         collections = catalog.collections()
+        documents = catalog.statistics(collections[0].id).documents if collections else {}
     if not collections:
-        return {"passages": 0, "unwanted": 0, "problems": problems}
+        return {"documents": {}, "passages": 0, "unwanted": 0, "problems": problems}
     results_of(library, queries[:3])
     present = passages_of(library)
     return {
+        "documents": documents,
         "passages": len(present),
         "unwanted": sum((Counter(present) - Counter(wanted)).values()),
         "problems": problems,
@@ -122,7 +128,7 @@ def one_kill(
         process.wait()
         killed = True
     left = check_as_it_is(library, queries, wanted[0])
-    seconds = index_to_the_end(library, folder, encoder)
+    _, seconds = index_to_the_end(library, folder, encoder)
     passages, results = passages_of(library), results_of(library, queries)
     with Catalog.open(library, create=False) as catalog:
         problems = catalog.integrity_check(full=True)
@@ -155,13 +161,13 @@ def main() -> None:
     queries = [json.loads(line)["text"] for line in lines[: arguments.queries]]
     fresh = arguments.work / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
-    seconds = index_to_the_end(fresh, arguments.folder, arguments.encoder)
+    appeared, seconds = index_to_the_end(fresh, arguments.folder, arguments.encoder)
     wanted = passages_of(fresh), results_of(fresh, queries)
     print(json.dumps({"fresh_seconds": round(seconds, 2), "passages": len(wanted[0])}), flush=True)
     chance = random.Random(arguments.seed)
     good = 0
     for number in range(1, arguments.kills + 1):
-        after = chance.uniform(0.0, seconds)
+        after = chance.uniform(appeared, seconds)
         found = one_kill(arguments.work / "killed", arguments.folder, arguments.encoder, after, queries, wanted)
         good += bool(found["ok"])
         print(json.dumps({"kill": number, **found}), flush=True)
