@@ -29,8 +29,7 @@ def cranfield(tmp_path: Path) -> Path:
     folder = tmp_path / "cran"
     folder.mkdir()
     documents = (
-        ".I 1\n.T\na wing\nin flight .\n.A\nx,y.\n.B\n1958.\n.W\na wing\n  lifts .\n"
-    documents += ".I 2\n.T\nheat\n.W\nplates\n"
+        ".I 1\n.T\na wing\nin flight .\n.A\nx,y.\n.B\n1958.\n.W\na wing\n  lifts .\n.I 2\n.T\nheat\n.W\nplates\n"
     )
     (folder / "cran.all.1400").write_text(documents)
     (folder / "cran.qry").write_bytes(b".I 001\r\n.W\r\nwhat lifts\r\n.I 004\r\n.W\r\nwhich plates .\r\n")
