@@ -5,6 +5,7 @@ A command's module is imported when it is called, so that ``--help`` costs next 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ from typing import Any
 
 from .. import __version__
 from . import failures, global_options
-from .output import say, set_up_streams, tell
+from .output import columns, say, set_up_streams, tell
 
 COMMANDS = {
     "index": "Add folders and files, or refresh what was added.",
@@ -48,12 +49,32 @@ def run(arguments: Sequence[str]) -> int:
         if options.version:
             say(f"slotrag {__version__}")
             code = failures.OK
+        elif not rest or rest[0] == "--help":  # without Typer, which takes longer to import than all of this
+            say(help_text())
+            code = failures.OK if rest else failures.USAGE
         else:
             code = _run_command(options, rest)
         sys.stdout.flush()
         return code
     except (Exception, KeyboardInterrupt) as error:
         return _flushed(failures.report(error, debug=debug))
+
+
+def help_text() -> str:
+    """What ``slotrag --help`` says."""
+    import textwrap
+
+    width = min(columns(), 100)
+    indent = 2 + max(map(len, COMMANDS)) + 2
+    lines = [
+        textwrap.fill(text, width, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+        for name, text in COMMANDS.items()
+    ]
+    everywhere = textwrap.fill(global_options.HELP, width)
+    return "\n".join(
+        ["Usage: slotrag COMMAND [OPTIONS] [ARGUMENTS]", "", "Ask your own documents, on your own machine.", "",
+         "Commands (slotrag COMMAND --help says more):", *lines, "", everywhere]
+    )  # fmt: skip
 
 
 def command() -> Any:
@@ -75,15 +96,14 @@ def command() -> Any:
             found.epilog = found.epilog or global_options.HELP
             return found
 
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(COMMANDS.items()))
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            formatter.write(help_text() + "\n")
 
-    app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+    app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None)
 
-    @app.callback(epilog=global_options.HELP)
+    @app.callback()
     def root() -> None:
-        """Ask your own documents, on your own machine."""
+        pass
 
     # Typer's "did you mean" looks at the commands that it holds itself.
     group: Any = get_command(app)
@@ -97,6 +117,7 @@ def _run_command(options: global_options.GlobalOptions, arguments: list[str]) ->
 
     from .invocation import Invocation
 
+    _set_up_messages_of_libraries(debug=options.debug)
     root = command()
     try:
         with root.make_context("slotrag", arguments, obj=Invocation(options)) as context:
@@ -108,6 +129,23 @@ def _run_command(options: global_options.GlobalOptions, arguments: list[str]) ->
     except TyperException as error:
         return _wrong_use(error)
     return failures.OK
+
+
+def _set_up_messages_of_libraries(*, debug: bool) -> None:
+    """Keep the libraries' own warnings, logs and bars off the terminal; ``--debug`` shows them."""
+    import logging
+    import warnings
+
+    if debug:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("slotrag").setLevel(logging.DEBUG)
+        return
+    warnings.simplefilter("ignore")
+    logging.lastResort = None
+    # Read by the libraries when they are imported, which happens later.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def _wrong_use(error: Any) -> int:

@@ -197,7 +197,7 @@ def test_quiet_leaves_stderr_empty(command: Command, folder: Path) -> None:
 
 
 def test_another_encoder_is_six_and_names_the_command(command: Command, indexed: Path) -> None:
-    code, out, err = command("index", indexed, "--encoder", "mean")
+    code, out, err = command("index", indexed, "--encoder", "hashing:seed=1")
     assert (code, out) == (6, "")
     assert "slotrag rebuild" in err
 
