@@ -91,8 +91,8 @@ def _near(first: list[str], second: list[str]) -> bool:
         return False
     if _numbers(first) != _numbers(second):
         return False
-    one, other = Counter(first), Counter(second)
-    return (one & other).total() >= _NEAR_WORDS * (one | other).total()
+    shared = (Counter(first) & Counter(second)).total()
+    return shared >= _NEAR_WORDS * max(len(first), len(second))
 
 
 def _numbers(words: list[str]) -> list[str]:
