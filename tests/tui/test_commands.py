@@ -371,6 +371,41 @@ def test_ask_not_found_is_three_and_loads_no_decoder(
     assert (found["stop_reason"], found["citations"]) == ("not_found", [])
 
 
+def test_ask_answers_and_continues_a_conversation(
+    command: Command, indexed: Path, tiny_model: Callable[[str], Path]
+) -> None:
+    options = ["--decoder", tiny_model("llama"), "--max-tokens", "5", "--context", "text"]
+    found = value(command("ask", "When is the boiler serviced in September?", *options, "--json"))
+    assert list(found) == ["schema", "question", "answer", "stop_reason", "citations", "context", "timings_ms"]
+    assert found["stop_reason"] != "not_found" and found["answer"]
+    assert list(found["timings_ms"]) == ["retrieve", "compress", "first_token", "total"]
+    assert {item["form"] for item in found["context"]} <= {"text"}
+    session = command("sessions")[1].split("\t")[0]
+    code, out, err = command("ask", "When is the boiler serviced in September?", *options, "--session", session)
+    assert code == 0
+    assert "Sources\n[1] boiler.md:" in out
+    assert session in err
+    assert value(command("sessions", "list", "--json"))["sessions"][0]["messages"] == 4
+    assert command("ask", "x", *options, "--session", "unknown")[:2] == (3, "")
+
+
+def test_the_run_that_fetches_the_decoder_offers_a_larger_one(
+    command: Command, indexed: Path, tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slotrag.encoders.backbones.store import ModelStore
+    from slotrag.tui import recommending
+
+    present = ModelStore.present
+    monkeypatch.setattr(ModelStore, "resolve", lambda self, name: tiny_model("llama"))
+    monkeypatch.setattr(ModelStore, "present", lambda self, name: False)
+    monkeypatch.setattr(recommending, "measure", lambda store, settings: 1000.0)
+    question = ["ask", "When is the boiler serviced in September?", "--max-tokens", "5"]
+    assert "slotrag config set decoder" in command(*question)[2]
+    monkeypatch.setattr(ModelStore, "present", lambda self, name: True)
+    assert "slotrag config set decoder" not in command(*question)[2]
+    monkeypatch.setattr(ModelStore, "present", present)
+
+
 def test_unexpected_errors_are_one_line_and_debug_shows_them(
     command: Command, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
