@@ -28,6 +28,10 @@ def show(events: Iterable[AnswerEvent], invocation: Invocation, *, as_json: bool
                 notices.append(event.text)  # a line in the middle of the text could not be taken back with it
             else:
                 invocation.notice(event.text)
+        elif isinstance(event, kinds.Retrieved):
+            invocation.waiting("loading the decoder")
+        elif isinstance(event, kinds.Planned):
+            invocation.waiting("reading the passages")
         elif isinstance(event, kinds.TextDelta) and text is not None:
             invocation.progress.close()
             text.write(event.text)

@@ -34,6 +34,12 @@ class Invocation:
         if not self.options.quiet:
             tell(text)
 
+    def waiting(self, step: str) -> None:
+        """Show what the program is at, for a step that reports nothing itself."""
+        from ..rag.events import Progress
+
+        self.progress(Progress(step))
+
     def settings(self, **overrides: Value | None) -> Settings:
         """The settings that hold with the given options (None: not given)."""
         from ..rag.settings import load

@@ -41,6 +41,7 @@ def ask(
     )
     first_run = not decoder and not invocation.models(settings).present(settings.decoder)
     with cancellable() as cancel, invocation.library(settings) as library:
+        invocation.waiting("searching")
         events = library.ask(
             " ".join(question),
             k=settings.k,

@@ -40,6 +40,7 @@ def index(
     invocation: Invocation = context.obj
     settings = invocation.settings()
     with cancellable() as cancel, invocation.library(settings, create=True) as library:
+        invocation.waiting("preparing")
         report = library.index(
             paths or (),
             collection=collection,

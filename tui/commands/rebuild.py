@@ -24,5 +24,6 @@ def rebuild(
     """Read, split and encode a collection anew; answers keep coming from the old one until then."""
     invocation: Invocation = context.obj
     with cancellable() as cancel, invocation.library(invocation.settings()) as library:
+        invocation.waiting("preparing")
         report = library.rebuild(collection, encoder=encoder, progress=invocation.progress, cancel=cancel)
     raise typer.Exit(index.show(invocation, report, as_json=as_json))

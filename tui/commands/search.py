@@ -31,6 +31,7 @@ def search(
     settings = invocation.settings(k=k, mode=mode, diversity=diversity)
     words = " ".join(query)
     with invocation.library(settings) as library:
+        invocation.waiting("searching")
         result = library.search(
             words,
             settings.k,
