@@ -156,7 +156,9 @@ def test_min_score_is_the_cosine_at_or_above(library, mode):
 
 
 def test_near_identical_passages_are_one_result(tmp_path, hashing_encoder):
-    text = "Members pay the yearly fee of 100 won before the end of May and get a card that opens the side door of the house."
+    text = (
+        "Members pay the yearly fee of 100 won before the end of May and get a card that opens the door of the house."
+    )
     files = {f"copy{n}.txt": text + " " * n + "." * (n % 2) for n in range(8)}
     files |= {"other.txt": "The fee for guests is 20 won.", "newer.txt": text.replace("100", "150")}
     docs = write(tmp_path / "docs", files)

@@ -1,0 +1,118 @@
+"""The index file against the stored vectors: lost, broken, foreign, old, or behind another process."""
+
+import pickle
+import shutil
+
+import pytest
+from libraries import open_library, passages, results, write
+
+FILES = {f"{n}.txt": f"Note {n} about metal number {n * 13}." for n in range(12)}
+QUERY = "note about metal number 39"
+
+
+@pytest.fixture
+def made(tmp_path, hashing_encoder):
+    """Folder of documents and a closed library over it, with what a search in it gives."""
+    docs = write(tmp_path / "docs", FILES)
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        (path,) = library.folder.glob("*.index")
+        return docs, tmp_path / "library", path, results(library, QUERY, "dense")
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def garbage(path):
+    path.write_bytes(b"\x00\xff" * 500)
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 0xFF
+    path.write_bytes(data)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def planted_pickle(path):
+    class Boom:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was loaded",))
+
+    path.write_bytes(pickle.dumps(Boom()))
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), truncate, garbage, flip, empty, planted_pickle])
+def test_a_damaged_file_is_rebuilt_and_said_so(made, damage):
+    _, folder, path, expected = made
+    damage(path)
+    with open_library(folder) as library:
+        found = library.search(QUERY, k=100, mode="dense")
+        assert any("built anew" in notice for notice in found.notices)
+        assert results(library, QUERY, "dense") == expected
+    with open_library(folder) as library:
+        assert library.search(QUERY).notices == []
+
+
+def test_a_file_from_an_older_state_catches_up(made, tmp_path):
+    docs, folder, path, _ = made
+    old = tmp_path / "old.index"
+    shutil.copy(path, old)
+    with open_library(folder) as library:
+        (docs / "3.txt").unlink()
+        write(docs, {"new.txt": "A new note about metal number 39."})
+        library.index()
+        expected = results(library, QUERY, "dense")
+    shutil.copy(old, path)
+    with open_library(folder) as library:
+        assert library.collections()[0].index_state == "behind"
+        assert results(library, QUERY, "dense") == expected
+        library.index()
+        assert library.collections()[0].index_state == "current"
+
+
+def test_a_file_of_a_later_state_does_not_bring_back_what_is_not_there(made, tmp_path):
+    docs, folder, path, expected = made
+    backup = tmp_path / "backup"
+    shutil.copytree(folder, backup)
+    with open_library(folder) as library:
+        write(docs, {"later.txt": "Later note about metal number 39."})
+        library.index()
+    shutil.copy(path, backup / path.name)
+    with open_library(backup) as library:
+        assert results(library, QUERY, "dense") == expected
+
+
+def test_a_file_of_another_library_with_the_same_ids_is_found_out(made, tmp_path):
+    _, folder, path, expected = made
+    others = write(tmp_path / "others", {f"{n}.txt": f"Quite other words {n * 7} here and there." for n in range(12)})
+    with open_library(tmp_path / "other") as other:
+        other.index([others])
+    shutil.copy(tmp_path / "other" / path.name, path)
+    with open_library(folder) as library:
+        found = library.search(QUERY, k=100, mode="dense")
+        assert any("vectors of this library" in notice for notice in found.notices)
+        assert results(library, QUERY, "dense") == expected
+
+
+def test_an_open_reader_notices_another_ones_indexing(made):
+    docs, folder, _, _ = made
+    with open_library(folder) as reader, open_library(folder) as writer:
+        reader.search(QUERY)
+        write(docs, {"new.txt": "Penguins eat fish."})
+        (docs / "3.txt").unlink()
+        writer.index()
+        assert reader.search("penguins eat fish").hits[0].path == "new.txt"
+        for mode in ("hybrid", "dense", "lexical"):
+            assert all(hit.path != "3.txt" for hit in reader.search(QUERY, k=100, mode=mode).hits)
+        assert passages(reader) == passages(writer)
+
+
+def test_no_index_file_is_a_pickle(made):
+    _, _, path, _ = made
+    with pytest.raises(pickle.UnpicklingError):
+        pickle.loads(path.read_bytes())
