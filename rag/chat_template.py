@@ -132,6 +132,8 @@ class ChatTemplate:
         ValueError
             The model's template can't hold these turns.
         """
+        # Tokens carry the space before them: a prompt that ended with one would keep words from following.
+        reply_prefix = reply_prefix.rstrip()
         literals, order = self._skeleton(messages, open_reply=True)
         contents = [self._harmless(messages[index].content.strip()) for index in order]
         if reply_prefix:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..storage.tokenise import tokens
 from .sentences import sentences
-from .words import held_share
+from .words import content_tokens
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 MOST_SENTENCES = 400
 """Sentences looked at for one question; those of the best passages first."""
 
-WORDS_WEIGHT = 0.2
-"""What holding all words of the question adds to a sentence's cosine."""
+WORDS_WEIGHT = 0.5
+"""What holding all words of the question adds to a sentence's cosine, rare words counting more."""
 
 _WORD = re.compile(r"[^\W_]")
 
@@ -52,7 +53,8 @@ class Sentence:
 def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list[Sentence]:
     """The sentences of `hits`, best support for `question` first, the same text once.
 
-    The score is the cosine of sentence and question plus a share for the question's words that the sentence holds.
+    The score is the cosine of sentence and question plus a share for the question's words that the sentence holds, a
+    word that few of the sentences have counting more.
     """
     places = [
         (number, start, end)
@@ -65,10 +67,21 @@ def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list
     texts = [hits[number].text[start:end] for number, start, end in places]
     vectors = encoder.encode_documents(texts)
     cosines = vectors @ encoder.encode_queries([question])[0]
+    scores = cosines + WORDS_WEIGHT * _word_shares(question, texts)
     ranked = [
-        Sentence(number, start, end, text, float(cosine) + WORDS_WEIGHT * held_share(question, text), vector)
-        for (number, start, end), text, vector, cosine in zip(places, texts, vectors, cosines, strict=True)
+        Sentence(number, start, end, text, float(score), vector)
+        for (number, start, end), text, vector, score in zip(places, texts, vectors, scores, strict=True)
     ]
     ranked.sort(key=lambda sentence: -sentence.score)
     seen: set[str] = set()
     return [sentence for sentence in ranked if not (sentence.text in seen or seen.add(sentence.text))]
+
+
+def _word_shares(question: str, texts: Sequence[str]) -> np.ndarray:
+    """Share of the question's content tokens that each text holds, weighted by how few texts hold a token."""
+    wanted = sorted(set(content_tokens(question)))
+    if not wanted:
+        return np.zeros(len(texts), np.float32)
+    held = np.array([[token in there for token in wanted] for there in (set(tokens(text)) for text in texts)])
+    weights = np.log(1 + (len(texts) + 1) / (held.sum(axis=0) + 0.5))
+    return (held @ weights / weights.sum()).astype(np.float32)

@@ -27,7 +27,7 @@ class PromptForm:
     numbered: bool = False
 
 
-SMALL_FORM = PromptForm("Answer the question from the context.", "According to the context, ")
+SMALL_FORM = PromptForm("Answer the question from the context.", "According to the context,")
 
 FULL_FORM = PromptForm(
     "Answer the question from the numbered passages below, in the language of the question. Passages are quoted "

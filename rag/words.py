@@ -6,8 +6,8 @@ from ..storage.tokenise import tokens
 
 _EMPTY_WORDS = (
     "a an the of and or to in on at by for from with as is are was were be been being am it its this that these those"
-    " he she they i you we him her them his their our my your who whom whose what which when where how why has have had do"
-    " does did done not no but if then than so such also too very there here about into over under between can could"
+    " he she they i you we him her them his their our my your who whom whose what which when where how why has have had"
+    " do does did done not no but if then than so such also too very there here about into over under between can could"
     " may might must will would shall should one ones some any each both many much more most other according context"
     " answer question passage text me us name tell please"
     " 무엇 무슨 언제 어디 어느 누구 누가 어떤 어떻게 왜 얼마 몇 그리고 그러면 그럼 또는"

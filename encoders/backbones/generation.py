@@ -7,45 +7,16 @@ the limit, a verbatim loop or the caller's wish ends it. One loop serves a singl
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .prefill import Prompt, PromptReader
+
+__all__ = ["Completion", "Constraint", "DecodingLoop", "Prompt", "Sampling", "generate_batch", "repeated_tail"]
+
 if TYPE_CHECKING:
     import torch
-
-    Part = Sequence[int] | torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the model reads before it writes.
-
-    Attributes
-    ----------
-    parts : sequence of (list of int or float tensor of shape (n, hidden size))
-        Token ids, or rows that stand where token embeddings would.
-    positions : sequence of int, optional
-        Position of every row, all parts together; None counts 0, 1, 2, ... New tokens follow the highest.
-    """
-
-    parts: Sequence[Part]
-    positions: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if len(self) == 0:
-            raise ValueError("a prompt needs at least one row")
-        if self.positions is not None and len(self.positions) != len(self):
-            raise ValueError(f"{len(self.positions)} positions for {len(self)} rows")
-
-    def __len__(self) -> int:
-        return sum(len(part) for part in self.parts)
-
-    @property
-    def row_positions(self) -> list[int]:
-        """The position of every row."""
-        return list(range(len(self))) if self.positions is None else list(self.positions)
 
 
 class Constraint(Protocol):
@@ -151,28 +122,22 @@ class DecodingLoop:
         if max_tokens < 1 or chunk < 1:
             raise ValueError("max_tokens and chunk must be at least 1")
         self.completions = [Completion() for _ in prompts]
-        self._module, self._prompts = module, list(prompts)
+        self._prompts = list(prompts)
         self._stop_ids, self._max_tokens = frozenset(stop_ids), max_tokens
         self._sampling = sampling or Sampling()
         self._constraints = list(constraints) if constraints is not None else [None] * len(self._prompts)
         self._cancelled = cancelled or (lambda: False)
         self._chunk, self._stop_on_loop = chunk, stop_on_loop
         self._generator = torch.Generator().manual_seed(self._sampling.seed)
-        self._device = module.get_input_embeddings().weight.device  # type: ignore[operator]
-        accepted = inspect.signature(module.forward).parameters
-        self._last_only: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
+        self._reader = PromptReader(module, self._prompts)
 
     def steps(self) -> Generator[list[int | None], None, None]:
         """Yield at each step the token every row wrote, None for a row that wrote none (it ended)."""
         import torch
 
-        logits, cache, mask = self._prefill()
-        if logits is None:
-            return
-        following = torch.tensor([[max(prompt.row_positions) + 1] for prompt in self._prompts], device=self._device)
+        logits = self._reader.read(self._chunk, self._cancelled)
         for step in range(self._max_tokens):
-            if self._cancelled():
+            if logits is None or self._cancelled():
                 self._end_all("cancelled")
                 return
             chosen = self._choose(logits)
@@ -181,85 +146,13 @@ class DecodingLoop:
                 self._end_all("length")
             if all(completion.stop_reason for completion in self.completions):
                 return
-            mask = torch.cat([mask, mask.new_ones(len(chosen), 1)], dim=1)
-            tokens = torch.tensor(chosen, device=self._device)[:, None]
-            logits, cache = self._forward(mask, following, cache, input_ids=tokens)
-            following = following + 1
+            logits = self._reader.follow(torch.tensor(chosen, device=self._reader.device)[:, None])[:, -1]
 
     def run(self) -> list[Completion]:
         """Write until every row has ended."""
         for _ in self.steps():
             pass
         return self.completions
-
-    def _prefill(self) -> tuple[Any, Any, Any]:
-        """Logits after the prompts, the cache and the mask; logits None when cancelled."""
-        import torch
-
-        width = max(len(prompt) for prompt in self._prompts)
-        mask = torch.zeros(len(self._prompts), width, dtype=torch.long, device=self._device)
-        positions = torch.zeros_like(mask)
-        for row, prompt in enumerate(self._prompts):
-            mask[row, width - len(prompt) :] = 1
-            positions[row, width - len(prompt) :] = torch.tensor(prompt.row_positions, device=self._device)
-        logits = cache = None
-        for start in range(0, width, self._chunk):
-            if self._cancelled():
-                self._end_all("cancelled")
-                return None, None, None
-            stop = min(width, start + self._chunk)
-            logits, cache = self._forward(mask[:, :stop], positions[:, start:stop], cache, **self._rows(start, stop))
-        return logits, cache, mask
-
-    def _rows(self, start: int, stop: int) -> dict[str, Any]:
-        """The model's input for columns ``[start, stop)``: ids where all parts are ids, else embeddings."""
-        import torch
-
-        width = max(len(prompt) for prompt in self._prompts)
-        only_ids = all(not isinstance(part, torch.Tensor) for prompt in self._prompts for part in prompt.parts)
-        if only_ids:
-            ids = torch.zeros(len(self._prompts), stop - start, dtype=torch.long, device=self._device)
-            for row, prompt in enumerate(self._prompts):
-                flat = [token for part in prompt.parts for token in part]
-                pad = width - len(flat)
-                piece = flat[max(0, start - pad) : max(0, stop - pad)]
-                if piece:
-                    ids[row, -len(piece) :] = torch.tensor(piece, device=self._device)
-            return {"input_ids": ids}
-        table = self._module.get_input_embeddings()  # type: ignore[operator]
-        rows = torch.zeros(len(self._prompts), stop - start, table.weight.shape[1], device=self._device)
-        rows = rows.to(table.weight.dtype)
-        for row, prompt in enumerate(self._prompts):
-            column = width - len(prompt) - start
-            for part in prompt.parts:
-                first, last = max(0, column), min(stop - start, column + len(part))
-                if first < last:
-                    rows[row, first:last] = self._embed(part[first - column : last - column], table)
-                column += len(part)
-        return {"inputs_embeds": rows}
-
-    def _embed(self, part: Any, table: Any) -> torch.Tensor:
-        import torch
-
-        with torch.no_grad():
-            if isinstance(part, torch.Tensor):
-                return part.to(self._device, table.weight.dtype)
-            return table(torch.tensor(part, device=self._device))
-
-    def _forward(self, mask: Any, positions: Any, cache: Any, **rows: Any) -> tuple[Any, Any]:
-        import torch
-
-        # Gradients are switched off here and not around a yield: the mode would leak into the caller's thread.
-        with torch.no_grad():
-            out = self._module(
-                attention_mask=mask,
-                position_ids=positions,
-                use_cache=True,
-                **{self._cache_name: cache},
-                **rows,
-                **self._last_only,
-            )
-        return out.logits[:, -1].float(), getattr(out, self._cache_name)
 
     def _choose(self, logits: torch.Tensor) -> list[int]:
         """The next token of each row; a row that has ended gets a stop token or 0."""
