@@ -1,7 +1,4 @@
-"""Tables of ``library.db``, the truth: collections, sources, documents, passages, vectors. They know no query.
-
-The lexical index adds tables of its own for each collection (`slotrag.storage.lexical`).
-"""
+"""Tables of ``library.db``, the truth: collections, sources, documents, passages, vectors. They know no query."""
 
 from __future__ import annotations
 
@@ -138,4 +135,26 @@ class Vector(LibraryBase):
     id: Mapped[int] = mapped_column(primary_key=True)
     encoder_id: Mapped[int] = mapped_column(Integer, ForeignKey("encoder_fingerprints.id", ondelete=_CASCADE))
     input_hash: Mapped[bytes]
+    data: Mapped[bytes]
+
+
+class LexicalPostings(LibraryBase):
+    """Where one word stands in one segment of a collection; see `slotrag.storage.lexical`."""
+
+    __tablename__ = "lexical_postings"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete=_CASCADE), primary_key=True)
+    segment: Mapped[int] = mapped_column(primary_key=True)
+    term: Mapped[str] = mapped_column(primary_key=True)
+    data: Mapped[bytes]
+
+
+class LexicalLengths(LibraryBase):
+    """Number of tokens of each passage in one segment of a collection."""
+
+    __tablename__ = "lexical_lengths"
+
+    collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete=_CASCADE), primary_key=True)
+    segment: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes]

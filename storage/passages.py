@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 
 from . import lexical, paths
 from .library_models import Collection, Document, Passage, RemovedPassage
@@ -63,9 +63,11 @@ class PassagesPart(Part):
         """For each passage the paths of other documents of its collection that hold the same text, sorted."""
         ids = [int(passage_id) for passage_id in passage_ids]
         other = table(Passage).alias("other")
+        # The sum keeps SQLite from looking through the whole collection by its index in place of the hash's.
+        same_collection = other.c.collection_id + 0 == Passage.collection_id
         query = (
             select(Passage.id, Document.path)
-            .join(other, (other.c.text_hash == Passage.text_hash) & (other.c.collection_id == Passage.collection_id))
+            .join(other, (other.c.text_hash == Passage.text_hash) & same_collection)
             .join(table(Document), Document.id == other.c.document_id)
             .where(Passage.id.in_(ids), other.c.document_id != Passage.document_id)
             .distinct()
@@ -116,18 +118,13 @@ class PassagesPart(Part):
         if k < 1:
             return []
         with self._library.reading() as connection:
-            allowed = None if path is None else set(_passage_ids(connection, collection_id, path).tolist())
-            return lexical.search(connection, collection_id, query, k, _count(connection, collection_id), allowed)
+            allowed = None if path is None else _passage_ids(connection, collection_id, path)
+            return lexical.search(connection, collection_id, query, k, allowed)
 
     def token_counts(self, collection_id: int, tokens: Sequence[str]) -> dict[str, int]:
         """Number of the collection's passages that hold each of `tokens` (as `tokenise.tokens` gives them)."""
         with self._library.reading() as connection:
             return lexical.counts(connection, collection_id, tokens)
-
-
-def _count(connection: Connection, collection_id: int) -> int:
-    query = select(func.coalesce(func.sum(Document.passage_count), 0)).where(Document.collection_id == collection_id)
-    return int(connection.execute(query).scalar_one())
 
 
 def _ids(connection: Connection, query: Any) -> np.ndarray:

@@ -37,6 +37,24 @@ def upgrade() -> None:
         sa.UniqueConstraint("fingerprint"),
     )
     op.create_table(
+        "lexical_lengths",
+        sa.Column("collection_id", sa.Integer(), nullable=False),
+        sa.Column("segment", sa.Integer(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["collection_id"], ["collections.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("collection_id", "segment"),
+    )
+    op.create_table(
+        "lexical_postings",
+        sa.Column("collection_id", sa.Integer(), nullable=False),
+        sa.Column("segment", sa.Integer(), nullable=False),
+        sa.Column("term", sa.String(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["collection_id"], ["collections.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("collection_id", "segment", "term"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "removed_passages",
         sa.Column("passage_id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("collection_id", sa.Integer(), nullable=False),
