@@ -22,9 +22,9 @@ from .errors import NothingToIndex
 from .events import CancelToken, Progress, ProgressListener
 from .folders import SourceMissing
 from .indexing import Indexer
-from .language_share import multilingual_notice
+from .language_share import main_language, multilingual_notice
 from .locking import WriterLock
-from .relevance import measure_noise
+from .noise import noise_level, questions
 from .results import IndexReport
 from .scanning import PENDING, SEARCHABLE, Scan, Scanner
 from .sources import Target, targets
@@ -39,7 +39,6 @@ HIDDEN_PREFIX = "."
 """Collections whose name begins so are being made and not shown."""
 
 DEFAULT_COLLECTION = "default"
-_NOISE_SAMPLE = 4000
 _NAME_LENGTH = 100
 
 
@@ -156,12 +155,12 @@ class IndexRun:
         return self.finish(collection, report)
 
     def finish(self, collection: CollectionRecord, report: IndexReport) -> CollectionRecord:
-        """Measure the noise level, drop vectors that nothing needs, bring the index file up to date."""
+        """Drop vectors that nothing needs, bring the index file up to date, measure the noise level."""
         catalog, keeper = self.parts.catalog, self.parts.keeper
         before = collection.state
         collection = next(record for record in catalog.collections() if record.id == collection.id)
-        if collection.state != before or collection.noise_level is None:
-            collection = self._measured(collection)
+        changed = collection.state != before
+        if changed:
             report.notices += multilingual_notice(catalog, collection)
         if collection.state != before and not pending(catalog):
             catalog.prune_vectors()
@@ -172,6 +171,9 @@ class IndexRun:
             self.listener(Progress("index", 0, None, "passages", "bringing the index up to date"))
         report.notices += keeper.refresh(collection)
         report.passages = len(catalog.passage_ids(collection.id))
+        # Without new texts the encoder was not needed; it is not loaded for a level that hardly moves.
+        if report.passages and ((changed and report.encoded) or collection.noise_level is None):
+            collection = self._measured(collection)
         return collection
 
     def _existing(self) -> CollectionRecord | None:
@@ -220,17 +222,11 @@ class IndexRun:
             report.notices.append(sentence)
 
     def _measured(self, collection: CollectionRecord) -> CollectionRecord:
-        level = measure_noise(self._sampled(collection))
-        if level is None:
-            return collection
+        encoder = self.parts.shelf.of(collection)
+        asked = questions(main_language(self.parts.catalog, collection))
+        found, _ = self.parts.keeper.search(collection, encoder.encode_queries(asked), 1)
+        level = noise_level([float(scores[0]) for _, scores in found if len(scores)])
         return self.parts.catalog.update_collection(collection.id, noise_level=level)
-
-    def _sampled(self, collection: CollectionRecord) -> np.ndarray:
-        ids = self.parts.catalog.passage_ids(collection.id)
-        if len(ids) > _NOISE_SAMPLE:
-            ids = ids[np.linspace(0, len(ids) - 1, _NOISE_SAMPLE).astype(int)]
-        chunks = [vectors for _, vectors in self.parts.catalog.vectors(collection.id, ids)]
-        return np.concatenate(chunks) if chunks else np.empty((0, collection.dimension), np.float32)
 
 
 def create_collection(parts: Parts, name: str, encoder: Encoder) -> CollectionRecord:

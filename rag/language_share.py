@@ -29,16 +29,22 @@ def multilingual_notice(catalog: Catalog, collection: CollectionRecord) -> list[
     entry = catalogue.find(backbone) if backbone is not None else None
     if entry is None or "multilingual" in entry.languages:
         return []
-    ids = catalog.passage_ids(collection.id)
-    if not len(ids):
-        return []
-    sample = ids[np.linspace(0, len(ids) - 1, min(_SAMPLE, len(ids))).astype(int)]
-    languages = Counter(language_of(record.text) for record in catalog.passages(sample.tolist()))
-    code, count = languages.most_common(1)[0]
-    if code in entry.languages or code not in _NAMES or count < _MOST * languages.total():
+    code = main_language(catalog, collection)
+    if code in entry.languages or code not in _NAMES:
         return []
     better = f"mean@{catalogue.DEFAULT_MULTILINGUAL_BACKBONE}"
     return [
         f"Most of collection {collection.name} is {_NAMES[code]}, which {entry.name} does not read; for good results "
         f"run: slotrag rebuild --collection {shlex.quote(collection.name)} --encoder {better}"
     ]
+
+
+def main_language(catalog: Catalog, collection: CollectionRecord) -> str:
+    """The language of most of a collection's passages, from a sample of them; empty where no language has the most."""
+    ids = catalog.passage_ids(collection.id)
+    if not len(ids):
+        return ""
+    sample = ids[np.linspace(0, len(ids) - 1, min(_SAMPLE, len(ids))).astype(int)]
+    languages = Counter(language_of(record.text) for record in catalog.passages(sample.tolist()))
+    code, count = languages.most_common(1)[0]
+    return code if count >= _MOST * languages.total() else ""

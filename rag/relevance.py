@@ -1,7 +1,7 @@
 """Whether a passage found has to do with the question: above the noise, or holding its rare words. It knows no SQL.
 
-A passage is relevant when its cosine is above the collection's noise level (what unrelated passages reach under the
-encoder), or when it holds all the rare words of the question.
+A passage is relevant when its cosine is above the collection's noise level (what unrelated questions reach, see
+`noise`), or when it holds all the rare words of the question.
 """
 
 from __future__ import annotations
@@ -10,21 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..storage.tokenise import tokens
-
-NOISE_PERCENTILE = 99.0
-"""Share of random passage pairs whose cosine the noise level is not below."""
 
 RARE_SHARE = 0.01
 """A word is rare when at most this share of the passages holds it, or two passages."""
 
 _RARE_COUNT = 2
-_ALL_PAIRS = 300
-_PAIRS = 20_000
-_SEED = 20_240_607
-_SAME = 0.9999
 _WORD = re.compile(r"\w+")
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff]")
 _IDEOGRAPHS = re.compile("[\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -100,28 +91,3 @@ def _stems(word: str) -> Iterator[str]:
             yield from tokens(run)
     else:
         yield from tokens(word)
-
-
-def measure_noise(vectors: np.ndarray) -> float | None:
-    """99th percentile of the cosine of random passage pairs; None with fewer than two different passages.
-
-    Up to 300 passages every pair counts, above that 20,000 drawn with a fixed seed. Pairs of equal vectors are copies
-    of one text and do not count.
-
-    Parameters
-    ----------
-    vectors : float32, shape (n, d)
-        Unit rows.
-    """
-    count = len(vectors)
-    if count < 2:
-        return None
-    if count <= _ALL_PAIRS:
-        first, second = np.triu_indices(count, k=1)
-    else:
-        generator = np.random.default_rng(_SEED)
-        first = generator.integers(0, count, _PAIRS)
-        second = (first + generator.integers(1, count, _PAIRS)) % count
-    cosines = np.einsum("ij,ij->i", vectors[first], vectors[second])
-    cosines = cosines[cosines < _SAME]
-    return float(np.percentile(cosines, NOISE_PERCENTILE)) if len(cosines) else None

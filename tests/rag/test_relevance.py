@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from slotrag.rag.relevance import Judge, measure_noise, question_words
+from slotrag.rag.relevance import Judge, question_words
 
 
 def judge(question, counts, noise=0.4, passages=1000):
@@ -46,31 +46,3 @@ def test_without_a_noise_level_only_the_words_count():
 )
 def test_words_of_a_question(question, words):
     assert question_words(question) == words
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def test_noise_of_few_passages_does_not_depend_on_their_order():
-    vectors = unit(np.random.default_rng(1).normal(size=(40, 16))).astype(np.float32)
-    pairs = np.array([a @ b for i, a in enumerate(vectors) for b in vectors[:i]])
-    level = measure_noise(vectors)
-    assert level == pytest.approx(np.percentile(pairs, 99), abs=1e-5)
-    assert measure_noise(vectors[::-1]) == pytest.approx(level, abs=1e-6)
-
-
-def test_noise_of_many_passages_is_sampled_the_same_way_each_time():
-    vectors = unit(np.random.default_rng(2).normal(size=(2000, 16))).astype(np.float32)
-    exact = np.percentile((vectors @ vectors.T)[np.triu_indices(2000, 1)], 99)
-    assert measure_noise(vectors) == measure_noise(vectors) == pytest.approx(exact, abs=0.02)
-
-
-def test_copies_are_no_noise():
-    vectors = unit(np.random.default_rng(3).normal(size=(10, 8))).astype(np.float32)
-    assert measure_noise(np.repeat(vectors, 5, axis=0)) == pytest.approx(measure_noise(vectors), abs=0.1)
-
-
-def test_too_few_passages():
-    assert measure_noise(np.empty((0, 4), np.float32)) is None
-    assert measure_noise(unit(np.ones((5, 4), np.float32))) is None
