@@ -1,6 +1,6 @@
 """Speed of searching a large library: a warm search by its parts, and the commands' cold starts.
 
-    python tests/benchmarks/speed.py DATASET LIBRARY [--passages 50000] [--perturb] [--queries 225]
+    python tests/benchmarks/speed.py DATASET LIBRARY [--passages 50000] [--perturb] [--queries 225] [--encoder SPEC]
 
 builds LIBRARY, if it is not there, from a BEIR-style folder's documents: first the documents themselves through
 `Library.index`, then copies with about 3 % of their words replaced, until there are so many passages. The copies are
@@ -34,11 +34,11 @@ PARTS = ("encode", "faiss", "lexical", "database", "total")
 _GROUP = 500
 
 
-def build(dataset: Path, library: Path, passages: int, perturb: bool) -> None:
+def build(dataset: Path, library: Path, passages: int, perturb: bool, encoder_spec: str | None) -> None:
     """Make the library."""
     with tempfile.TemporaryDirectory() as folder, Library.open(library) as opened:
         write_corpus(dataset, Path(folder))
-        opened.index([folder])
+        opened.index([folder], encoder=encoder_spec)
     words = sorted({word for _, _, text in read_corpus(dataset) for word in text.split()})
     with Catalog.open(library) as catalog:
         collection = catalog.collection()
@@ -127,9 +127,10 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=50_000)
     parser.add_argument("--perturb", action="store_true")
     parser.add_argument("--queries", type=int, default=225)
+    parser.add_argument("--encoder", help="for a library that is built")
     arguments = parser.parse_args()
     if not arguments.library.exists():
-        build(arguments.dataset, arguments.library, arguments.passages, arguments.perturb)
+        build(arguments.dataset, arguments.library, arguments.passages, arguments.perturb, arguments.encoder)
     lines = (arguments.dataset / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     queries = [json.loads(line)["text"] for line in lines[: arguments.queries]]
     with Catalog.open(arguments.library) as catalog:
