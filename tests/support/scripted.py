@@ -20,7 +20,9 @@ class ScriptedModule(torch.nn.Module):
     `fails_at` raises at that step, `seconds` is slept before each.
     """
 
-    def __init__(self, script: list[int], vocabulary: int, *, fails_at: int | None = None, seconds: float = 0.0) -> None:
+    def __init__(
+        self, script: list[int], vocabulary: int, *, fails_at: int | None = None, seconds: float = 0.0
+    ) -> None:
         super().__init__()
         self.table = torch.nn.Embedding(vocabulary, 4)
         self.script, self.fails_at, self.seconds = script, fails_at, seconds

@@ -193,9 +193,7 @@ def test_loop_is_cut_and_named(load):
         def allowed(self, written):
             return [40 + len(written) % 6]
 
-    (completion,) = generate_batch(
-        load("llama"), [Prompt([[5]])], stop_ids=[1], max_tokens=90, constraints=[Circle()]
-    )
+    (completion,) = generate_batch(load("llama"), [Prompt([[5]])], stop_ids=[1], max_tokens=90, constraints=[Circle()])
     assert completion.stop_reason == "loop"
     assert completion.ids == [40, 41, 42, 43, 44, 45]
 

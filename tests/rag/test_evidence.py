@@ -1,0 +1,46 @@
+"""Supporting sentences: ranked by fit, with exact places, each text once."""
+
+import pytest
+from answers import hit
+from hypothesis import given
+from hypothesis import strategies as st
+from slotrag.encoders.registry import create
+from slotrag.rag.evidence import rank_sentences
+
+
+@pytest.fixture(scope="module")
+def encoder(hashing_encoder):
+    return create(hashing_encoder)
+
+
+HITS = [
+    hit(1, "The museum is old. It was built in 1887 by Anna Kern! Tickets cost 4.50 euros."),
+    hit(2, "The library holds 40,000 books. The museum is old. 도서관은 월요일에 쉽니다."),
+]
+
+
+def test_the_sentence_with_the_rare_words_comes_first(encoder):
+    best = rank_sentences("How many books does the library hold?", HITS, encoder)[0]
+    assert (best.passage, best.text) == (1, "The library holds 40,000 books.")
+    assert rank_sentences("도서관은 언제 쉽니까?", HITS, encoder)[0].text == "도서관은 월요일에 쉽니다."
+
+
+def test_places_are_exact_and_texts_appear_once(encoder):
+    ranked = rank_sentences("When was the museum built?", HITS, encoder)
+    assert len(ranked) == 5
+    assert len({sentence.text for sentence in ranked}) == 5
+    for sentence in ranked:
+        assert HITS[sentence.passage].text[sentence.start : sentence.end] == sentence.text
+    assert [s.score for s in ranked] == sorted((s.score for s in ranked), reverse=True)
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
+def test_any_text_gives_finite_scores(encoder, question, texts):
+    for sentence in rank_sentences(question, [hit(i + 1, text) for i, text in enumerate(texts)], encoder):
+        assert sentence.score == sentence.score
+        assert sentence.text.strip()
+
+
+def test_nothing_to_rank(encoder):
+    assert rank_sentences("what?", [], encoder) == []
+    assert rank_sentences("what?", [hit(1, " \n-- !! ")], encoder) == []
