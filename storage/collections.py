@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
+from .. import UsageError
 from . import lexical, paths, tokenise
 from .errors import UnknownCollection
 from .library_models import Collection, Document, Source
@@ -32,12 +33,12 @@ class CollectionsPart(Part):
 
         Raises
         ------
-        ValueError
+        UsageError
             There is one of that name.
         """
         with self._library.writing() as connection:
             if connection.execute(select(Collection.id).where(Collection.name == name)).first():
-                raise ValueError(f"collection {name!r} exists")
+                raise UsageError(f"there is a collection {name!r} already: choose another name")
             first = connection.execute(select(func.count()).select_from(_COLLECTION)).scalar_one() == 0
             result = connection.execute(
                 insert(_COLLECTION).values(
@@ -83,7 +84,7 @@ class CollectionsPart(Part):
         TypeError
             A field that cannot be changed.
         ValueError
-            The new name is taken, or ``is_default=False`` (make another one the default).
+            The new name is taken (`UsageError`), or ``is_default=False`` (make another one the default).
         """
         if unknown := set(fields) - _UPDATABLE:
             raise TypeError(f"a collection has no field {', '.join(sorted(unknown))} to change")
@@ -95,7 +96,7 @@ class CollectionsPart(Part):
                 Collection.name == fields.get("name"), Collection.id != collection_id
             )
             if connection.execute(same_name).first():
-                raise ValueError(f"collection {fields['name']!r} exists")
+                raise UsageError(f"there is a collection {fields['name']!r} already: choose another name")
             if fields.get("is_default"):
                 connection.execute(update(_COLLECTION).values(is_default=False))
             if any(name in fields and fields[name] != getattr(before, name) for name in _OF_VECTORS):

@@ -24,6 +24,7 @@ from . import schema
 from .errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryMissing, LibraryReadOnly
 
 BUSY_SECONDS = 30
+_CHECKPOINT_SECONDS = 1
 
 
 class Database:
@@ -139,7 +140,11 @@ class Database:
         """Merge the write-ahead log into the file and empty it where no reader stands: it may hold what was erased."""
         with self._writer, self._errors_translated(), self.engine.connect() as connection:
             raw: Any = connection.connection.dbapi_connection
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raw.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_SECONDS * 1000}")
+            try:
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                raw.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
     def close(self) -> None:
         """Close every idle connection; the last one merges the log into the file."""

@@ -74,6 +74,18 @@ def counts(connection: Connection, collection_id: int, words: Iterable[str]) -> 
     return found
 
 
+def indexed(connection: Connection, collection_id: int) -> set[int]:
+    """Ids of the passages that the index of a collection holds."""
+    rows = connection.exec_driver_sql(
+        "SELECT segment, data FROM lexical_lengths WHERE collection_id = ?", (collection_id,)
+    )
+    return {
+        (segment << _SEGMENT_BITS) + place
+        for segment, data in rows
+        for place in np.flatnonzero(np.frombuffer(data, dtype=_LENGTH)).tolist()
+    }
+
+
 def search(
     connection: Connection, collection_id: int, query: str, k: int, allowed: np.ndarray | None = None
 ) -> list[tuple[int, float]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import LargeBinary, cast, func, select
 
+from . import lexical
 from .database import Database
-from .library_models import Document, Passage, Source
+from .errors import LibraryDamaged
+from .library_models import Collection, Document, Passage, Source
 from .part import Part
 from .records import CollectionStatistics
 from .tables import table
@@ -41,7 +43,9 @@ class MaintenancePart(Part):
 
     def integrity_check(self, full: bool = False) -> list[str]:
         """What is wrong with the databases, one sentence each; empty where nothing is. `full` reads every page."""
-        problems = [line for database in self._opened() for line in _file_problems(database, full)]
+        problems = [line for database in self._present() for line in _file_problems(database, full)]
+        if problems:
+            return problems
         with self._library.reading() as connection:
             rows = connection.exec_driver_sql(
                 "SELECT collections.name, count(*) FROM passages "
@@ -51,17 +55,30 @@ class MaintenancePart(Part):
                 "AND vectors.input_hash = passages.input_hash) GROUP BY collections.id"
             )
             problems += [f"collection {name}: {count} passages have no stored vector" for name, count in rows]
+            for collection_id, name in connection.execute(select(Collection.id, Collection.name)).all():
+                held = connection.execute(select(Passage.id).where(Passage.collection_id == collection_id)).scalars()
+                if set(held) != lexical.indexed(connection, collection_id):
+                    problems.append(f"collection {name}: the lexical index does not hold its passages")
         return problems
 
-    def _opened(self) -> list[Database]:
-        return [self._library]
+    def _present(self) -> list[Database]:
+        """The databases whose files there are."""
+        databases = [self._library]
+        if (self.folder / "sessions.db").exists():
+            databases.append(self._sessions)
+        if (self.folder / "slots.db").exists():
+            databases.append(self._slots)
+        return databases
 
 
 def _file_problems(database: Database, full: bool) -> list[str]:
     pragma = "integrity_check" if full else "quick_check"
-    with database.reading() as connection:
-        lines = [row[0] for row in connection.exec_driver_sql(f"PRAGMA {pragma}")]
-        orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    try:
+        with database.reading() as connection:
+            lines = [row[0] for row in connection.exec_driver_sql(f"PRAGMA {pragma}")]
+            orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    except LibraryDamaged as error:
+        return [f"{database.path.name}: {error}"]
     problems = [f"{database.path.name}: {line}" for line in lines if line != "ok"]
     problems += [f"{database.path.name}: a row of {row[0]} refers to nothing in {row[2]}" for row in orphans]
     return problems

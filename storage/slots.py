@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import delete, func, select, update
 
+from .library_models import Passage
 from .part import Part
 from .slots_models import SlotEntry
 from .tables import table
@@ -58,6 +59,26 @@ class SlotsPart(Part):
             query = query.where(SlotEntry.fingerprint == fingerprint)
         with self._slots.reading() as connection:
             return int(connection.execute(query).scalar_one())
+
+    def _prune_slots(self) -> int:
+        """Erase the slots of texts that no passage holds: slots can be turned back into text."""
+        if not (self.folder / "slots.db").exists():
+            return 0
+        with self._slots.writing() as connection:
+            kept = set(connection.execute(select(SlotEntry.text_hash)).scalars())
+            gone = list(kept - self._held_texts(list(kept)))
+            for at in range(0, len(gone), _CHUNK):
+                connection.execute(delete(_SLOTS).where(SlotEntry.text_hash.in_(gone[at : at + _CHUNK])))
+        self._slots.checkpoint()
+        return len(gone)
+
+    def _held_texts(self, hashes: Sequence[bytes]) -> set[bytes]:
+        found: set[bytes] = set()
+        with self._library.reading() as connection:
+            for at in range(0, len(hashes), _CHUNK):
+                query = select(Passage.text_hash).where(Passage.text_hash.in_(hashes[at : at + _CHUNK]))
+                found.update(connection.execute(query).scalars())
+        return found
 
     def trim_slots(self, limit: int) -> int:
         """Erase the slots used longest ago until at most `limit` bytes are kept; the number erased."""

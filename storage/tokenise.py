@@ -17,7 +17,7 @@ import Stemmer
 
 from .function_words import FUNCTION_WORDS
 
-VERSION = f"2 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
+VERSION = f"3 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
 """Changes when the same text may give other tokens; an index of another version is built anew."""
 
 _PAIRED = (
@@ -26,14 +26,14 @@ _PAIRED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:[._\-][a-z0-9]+)*")
-_WORD = re.compile(
-    rf"[{_PAIRED}]+|(?:(?![{_PAIRED}])(?:[^\W_]|(?<=\w)[\u0300-\u036f]))+"
-    rf"(?:[._\-](?:(?![{_PAIRED}])[^\W_])+)*"
-)
 _PAIRED_START = re.compile(rf"[{_PAIRED}]")
 _SEPARATOR = re.compile(r"[._\-]")
 _CODE = re.compile(r"[\d_]")
 _LATIN = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]+")
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200c\u200d\u2060\ufeff"))
+"""Soft hyphens and joiners: they stand within words and are not typed by whoever searches."""
+_LAST_MARK = 0x1E95A
+_LONGEST = 64
 _stemmers = threading.local()
 
 
@@ -42,13 +42,10 @@ def tokens(text: str) -> list[str]:
 
     >>> tokens("The libraries' error-404")
     ['the', 'librari', 'error', '404', 'error-404']
-    >>> tokens("도서관에서")
-    ['도서', '서관', '관에', '에서']
+    >>> tokens("도서관에서 책을")
+    ['도서', '서관', '관에', '에서', '책', '책을']
     """
-    found: list[str] = []
-    for word in _words(text):
-        found += _word_tokens(word)
-    return found
+    return [token for word in _words(text) for token in _word_tokens(word)]
 
 
 def query_tokens(text: str) -> list[str]:
@@ -65,11 +62,35 @@ def query_tokens(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(_folded(text))
+    if text.isascii():
+        return _bounded(_ASCII_WORD.findall(text.lower()))
+    return _bounded(_word_pattern().findall(_folded(text)))
+
+
+def _bounded(words: list[str]) -> list[str]:
+    """`words` with those cut to pieces that are longer than any word of a language, such as encoded data."""
+    if not any(len(word) > _LONGEST for word in words):
+        return words
+    return [piece for word in words for piece in (_pieces(word) if len(word) > _LONGEST else (word,))]
+
+
+def _pieces(word: str) -> list[str]:
+    """Overlapping pieces of a run that goes by pairs, the starts of the parts of any other word."""
+    if _PAIRED_START.match(word):
+        return [word[at : at + _LONGEST] for at in range(0, len(word) - 1, _LONGEST - 1)]
+    return [part[:_LONGEST] for part in _SEPARATOR.split(word)]
+
+
+@lru_cache(maxsize=1)
+def _word_pattern() -> re.Pattern[str]:
+    """Words of any script: runs that go by pairs, or letters and digits with their combining marks, joined or not."""
+    marks = "".join(chr(c) for c in range(0x300, _LAST_MARK + 1) if unicodedata.category(chr(c)) in ("Mn", "Mc"))
+    letter = rf"(?:(?![{_PAIRED}])[^\W_][{marks}]*)"
+    return re.compile(rf"[{_PAIRED}]+|{letter}+(?:[._\-]{letter}+)*")
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold()).translate(_INVISIBLE)
 
 
 @lru_cache(maxsize=65536)
@@ -84,9 +105,12 @@ def _word_tokens(word: str) -> tuple[str, ...]:
 
 
 def _pairs(run: str) -> list[str]:
+    """Pairs of neighbours. A run of two or three may be a one-syllable noun with a particle, so its first character
+    stands alone too."""
     if len(run) == 1:
         return [run]
-    return [run[at : at + 2] for at in range(len(run) - 1)]
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    return [run[0], *pairs] if len(run) <= 3 else pairs
 
 
 def _stemmed(word: str) -> str:

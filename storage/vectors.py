@@ -95,14 +95,21 @@ class VectorsPart(Part):
                     yield _unpacked(chunk)
 
     def prune_vectors(self) -> int:
-        """Erase vectors that no passage refers to; the number erased. To be called at the end of an indexing run."""
+        """Erase vectors that no passage refers to, and slots of texts that are no more; the number of vectors erased.
+
+        To be called at the end of an indexing run and after removing documents: it also empties the write-ahead logs,
+        so that no file holds anything of a removed text.
+        """
         with self._library.writing() as connection:
-            return connection.exec_driver_sql(
+            erased = connection.exec_driver_sql(
                 "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM passages "
                 "JOIN collections ON collections.id = passages.collection_id "
                 "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
                 "WHERE passages.input_hash = vectors.input_hash AND encoder_fingerprints.id = vectors.encoder_id)"
             ).rowcount
+        self._prune_slots()
+        self._library.checkpoint()
+        return erased
 
 
 def _encoder_id(connection: Connection, fingerprint: str) -> int:
