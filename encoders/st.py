@@ -139,7 +139,7 @@ class SentenceTransformersEncoder(Encoder):
         import numpy as np
 
         rows = np.empty((len(texts), self.dimension), dtype=np.float32)
-        ready = [self._tokens.cut(readable(text), prompt) for text in texts]
+        ready = [self._tokens.cut(self._tokens.never_empty(readable(text), prompt), prompt) for text in texts]
         lengths = [len(tokens) for tokens in self._tokens.ids(ready, prompt)]
         for positions in batches(lengths, self._budget, self._most):
             with self._lock:
@@ -230,7 +230,7 @@ def _load(library: Any, folder: Path, device: str, dtype: str) -> Any:
                 device=("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device,
                 trust_remote_code=False,
                 local_files_only=True,
-                model_kwargs={"use_safetensors": True, "torch_dtype": getattr(torch, dtype)},
+                model_kwargs={"use_safetensors": True, "dtype": getattr(torch, dtype)},
             )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

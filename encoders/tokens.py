@@ -90,6 +90,12 @@ class TextTokens:
         spans = self.offsets(_shortened(text, self.max_tokens), prefix)
         return text if len(spans) <= self.max_tokens else text[: spans[self.max_tokens - 1][1]]
 
+    def never_empty(self, text: str, prefix: str = "") -> str:
+        """`text`, or a dot where the model would be given no token at all: for a model that tokenizes by itself."""
+        if self._before or self._after or self._plain_ids([prefix + text])[0]:
+            return text
+        return "."
+
     def _plain_ids(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
 

@@ -21,7 +21,7 @@ def whole_model(tiny_model, tmp_path_factory):
     """A tiny model with a pooling, a dense and a normalizing module, and prompts."""
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Dense, Normalize, Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
     torch.manual_seed(0)
     body = Transformer(str(tiny_model("bert")), max_seq_length=40)
@@ -48,6 +48,18 @@ def test_equals_the_library_with_the_models_prompts(whole_model, models):
     np.testing.assert_allclose(encoder.encode_documents(TEXTS), wanted, atol=1e-5)
     assert np.abs(encoder.encode_queries(TEXTS[:1]) - encoder.encode_documents(TEXTS[:1])).max() > 1e-3
     assert encoder.forward_seconds > 0
+
+
+def test_a_model_without_special_tokens_reads_an_empty_text(tiny_model, models, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    modules = [Transformer(str(tiny_model("qwen2"))), Pooling(32, pooling_mode="lasttoken")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "causal"))
+    encoder = registry.create(f"st@({tmp_path / 'causal'})", models)
+    together = encoder.encode_documents(["", "wing flutter", "a"])
+    alone = [encoder.encode_documents([text])[0] for text in ("", "wing flutter", "a")]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
 def test_prompts_of_the_spec_come_first(whole_model, models):
