@@ -1,7 +1,7 @@
-"""Fusing ranked lists of ids into one. It knows no passage.
+"""Fusing the dense and the lexical side of a search into one list. It knows no passage.
 
 Reciprocal rank fusion: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
-Rank Learning Methods", SIGIR 2009.
+Rank Learning Methods", SIGIR 2009; here each reciprocal rank is scaled by the score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FusionSettings:
     Attributes
     ----------
     constant : float
-        Added to every rank; the larger, the less the first places stand out.
+        Added to every rank, not negative; the larger, the less ranks count beside scores.
     dense_weight, lexical_weight : float
         Factor of each side.
     depth : int
@@ -33,6 +33,10 @@ class FusionSettings:
     dense_weight: float = 1.0
     lexical_weight: float = 1.0
     depth: int = 100
+
+    def __post_init__(self) -> None:
+        if self.constant < 0:
+            raise UsageError("The fusion constant cannot be negative.")
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -47,60 +51,25 @@ BETWEEN_COLLECTIONS = 60.0
 """The constant with which the results of several collections are fused."""
 
 
-def reciprocal_rank_fusion(
-    rankings: Sequence[Sequence[Id]], *, weights: Sequence[float] | None = None, constant: float = 60.0
-) -> list[tuple[Id, float]]:
-    """Ids with their fused scores, best first.
-
-    An id's score is the sum over the rankings that hold it of ``weight / (constant + rank)``, ranks from 1. Equal
-    scores keep the order of first appearance, earlier rankings first.
-
-    Parameters
-    ----------
-    rankings : sequences of ids, each best first and without repeats
-    weights : a weight for each ranking, 1 by default
-    constant : float
-        Must not be negative.
-
-    Raises
-    ------
-    slotrag.UsageError
-        A negative constant, or not one weight for each ranking.
-
-    Examples
-    --------
-    >>> reciprocal_rank_fusion([["a", "b"], ["b", "c"]], constant=1)
-    [('b', 0.8333333333333333), ('a', 0.5), ('c', 0.3333333333333333)]
-    """
-    if constant < 0:
-        raise UsageError("The fusion constant cannot be negative.")
-    factors = [1.0] * len(rankings) if weights is None else list(weights)
-    if len(factors) != len(rankings):
-        raise UsageError(f"Fusion of {len(rankings)} rankings takes as many weights, not {len(factors)}.")
-    scores: dict[Id, float] = {}
-    for ranking, factor in zip(rankings, factors, strict=True):
-        for rank, identifier in enumerate(ranking, start=1):
-            scores[identifier] = scores.get(identifier, 0.0) + factor / (constant + rank)
-    return sorted(scores.items(), key=lambda item: -item[1])
-
-
 def fuse_sides(
     dense: Sequence[tuple[Id, float]], lexical: Sequence[tuple[Id, float]], settings: FusionSettings = HYBRID
 ) -> list[tuple[Id, float]]:
-    """The two sides of a hybrid search in one list, best first, by reciprocal ranks weighted with the scores.
+    """The two sides of a hybrid search in one list, best first.
 
-    An id's fused score is the sum over the sides that found it of ``weight * share / (constant + rank)``, where its
-    share is its score on that side over the side's best, at least 0. Plain reciprocal ranks count a side's tenth hit
-    nearly as much as its first even where its score is far lower; with a dense side much weaker than the lexical one
-    that makes the fused list worse than the better side. Equal scores keep the order of first appearance, dense first.
+    An id's fused score is the sum over the sides that found it of ``weight * share / (constant + rank)``, ranks from 1,
+    where its share is its score on that side over the side's best, at least 0. (Plain reciprocal ranks count a side's
+    tenth hit nearly as much as its first even where its score is far lower; with a dense side much weaker than the
+    lexical one that makes the fused list worse than the better side.) Equal scores keep the order of first appearance,
+    dense first.
 
     Parameters
     ----------
     dense, lexical : (id, score) pairs, best first and without repeats
+        A side whose best score is not above 0 counts by ranks alone.
 
     Examples
     --------
-    >>> fused = fuse_sides([("a", 0.8), ("b", 0.7)], [("b", 9.0), ("c", 3.0)], FusionSettings(constant=100))
+    >>> fused = fuse_sides([("a", 0.8), ("b", 0.7)], [("b", 9.0), ("c", 3.0)])
     >>> [identifier for identifier, _ in fused]
     ['b', 'a', 'c']
     """

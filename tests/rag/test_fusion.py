@@ -1,42 +1,64 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotrag import UsageError
-from slotrag.rag.fusion import reciprocal_rank_fusion
+from slotrag.rag.fusion import FusionSettings, fuse_sides
 
-rankings = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=12), max_size=4)
+sides = st.dictionaries(st.integers(0, 20), st.floats(-1, 50), max_size=12).map(
+    lambda scores: sorted(scores.items(), key=lambda item: -item[1])
+)
 
 
-def test_scores_are_summed_reciprocal_ranks():
-    fused = dict(reciprocal_rank_fusion([[7, 8], [8, 9]], constant=60))
-    assert fused == pytest.approx({7: 1 / 61, 8: 1 / 62 + 1 / 61, 9: 1 / 62})
+def test_scores_are_reciprocal_ranks_scaled_by_the_share_of_the_best():
+    fused = dict(fuse_sides([(7, 0.8), (8, 0.6)], [(8, 20.0), (9, 5.0)], FusionSettings(constant=60)))
+    assert fused == pytest.approx({7: 1 / 61, 8: 0.75 / 62 + 1 / 61, 9: 0.25 / 62})
+
+
+def test_the_hit_that_both_sides_rate_well_comes_first():
+    assert fuse_sides([(1, 0.9), (2, 0.8)], [(3, 9.0), (2, 8.0)])[0][0] == 2
+
+
+def test_a_far_better_first_hit_outweighs_being_second_on_both_sides():
+    fused = fuse_sides([(1, 0.82), (2, 0.80)], [(1, 30.0), (2, 10.0), (3, 9.0)])
+    assert [key for key, _ in fused] == [1, 2, 3]
+    lone = fuse_sides([(2, 0.82), (3, 0.81), (1, 0.80)], [(1, 30.0), (2, 5.0), (3, 5.0)])
+    assert lone[0][0] == 1
 
 
 def test_a_weight_of_zero_leaves_the_other_order():
-    assert [key for key, _ in reciprocal_rank_fusion([[1, 2], [2, 1]], weights=[0, 1])] == [2, 1]
+    fused = fuse_sides([(1, 0.9), (2, 0.8)], [(2, 9.0), (1, 1.0)], FusionSettings(dense_weight=0))
+    assert [key for key, _ in fused] == [2, 1]
 
 
-@given(rankings)
-def test_every_id_once_scores_descending(lists):
-    fused = reciprocal_rank_fusion(lists)
-    assert sorted(key for key, _ in fused) == sorted({key for ranking in lists for key in ranking})
-    assert all(a[1] >= b[1] for a, b in zip(fused, fused[1:], strict=False))
+def test_a_side_without_a_score_above_zero_counts_by_rank():
+    fused = fuse_sides([(1, -0.1), (2, -0.2)], [])
+    assert [key for key, _ in fused] == [1, 2]
+    assert fused[0][1] > fused[1][1] > 0
 
 
-@given(st.lists(st.integers(), unique=True), st.integers(1, 4))
-def test_equal_rankings_keep_their_order(ranking, times):
-    assert [key for key, _ in reciprocal_rank_fusion([ranking] * times)] == ranking
+@given(sides, sides)
+def test_every_id_once_scores_descending_and_finite(dense, lexical):
+    fused = fuse_sides(dense, lexical)
+    assert sorted(key for key, _ in fused) == sorted({key for key, _ in [*dense, *lexical]})
+    assert all(a[1] >= b[1] >= 0 for a, b in itertools.pairwise(fused))
 
 
-@given(rankings)
-def test_equal_scores_keep_the_order_of_first_appearance(lists):
-    fused = reciprocal_rank_fusion(lists)
-    first = list(dict.fromkeys(key for ranking in lists for key in ranking))
-    for (a, score), (b, other) in zip(fused, fused[1:], strict=False):
+@given(sides, st.floats(1e-3, 1e3))
+def test_the_scale_of_a_side_makes_no_difference(side, factor):
+    scaled = [(key, score * factor) for key, score in side]
+    assert dict(fuse_sides(side, [])) == pytest.approx(dict(fuse_sides(scaled, [])))
+
+
+@given(sides, sides)
+def test_equal_scores_keep_the_order_of_first_appearance(dense, lexical):
+    fused = fuse_sides(dense, lexical)
+    first = list(dict.fromkeys(key for key, _ in [*dense, *lexical]))
+    for (a, score), (b, other) in itertools.pairwise(fused):
         assert score > other or first.index(a) < first.index(b)
 
 
-@pytest.mark.parametrize("wrong", [{"constant": -1}, {"weights": [1.0]}])
-def test_wrong_use(wrong):
+def test_a_negative_constant_is_wrong_use():
     with pytest.raises(UsageError):
-        reciprocal_rank_fusion([[1], [2]], **wrong)
+        FusionSettings(constant=-1)
