@@ -1,4 +1,4 @@
-"""Rendering conversations: contents are data, whatever markers they hold; models without a template get a plain form."""
+"""Rendering conversations: contents are data, whatever markers they hold; a base model gets a plain form."""
 
 import pytest
 import scripted

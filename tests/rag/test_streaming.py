@@ -49,7 +49,7 @@ def test_hidden_tokens_are_not_shown():
 
 @given(st.text(alphabet="ab\nUser:", max_size=40))
 def test_text_ends_before_a_stop_string(text):
-    pieces, stream = stream_all(text.encode(), stop_strings=["\nUser:", "bbb"])
+    _pieces, stream = stream_all(text.encode(), stop_strings=["\nUser:", "bbb"])
     ends = [place for marker in ("\nUser:", "bbb") if (place := text.find(marker)) >= 0]
     assert stream.text == (text[: min(ends)] if ends else text)
     assert stream.stopped == bool(ends)

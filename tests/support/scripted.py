@@ -1,4 +1,4 @@
-"""A causal model that writes a given text, for tests of everything around a decoder. Loop, tokenizer and template are real."""
+"""A causal model that writes a given text, to test what surrounds a decoder. Loop, tokenizer and template are real."""
 
 from __future__ import annotations
 
