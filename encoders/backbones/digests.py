@@ -5,6 +5,7 @@ The memory lies in the model cache, not beside the files: a user's own folder an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -42,11 +43,12 @@ class DigestMemory:
         path = path.resolve()
         state = path.stat()
         stamp = {"path": str(path), "size": state.st_size, "mtime_ns": state.st_mtime_ns}
-        record = self._folder / (hashlib.sha256(os.fsencode(path)).hexdigest()[:32] + ".json")
+        record = self._record_of(path)
         known = _read(record)
         if known is not None and {key: known.get(key) for key in stamp} == stamp and "sha256" in known:
             return str(known["sha256"])
         digest = sha256_of(path, progress)
+        self._forget_vanished()
         _write(record, {**stamp, "sha256": digest})
         return digest
 
@@ -54,8 +56,19 @@ class DigestMemory:
         """Note a digest that was computed while the file was written."""
         path = path.resolve()
         state = path.stat()
-        record = self._folder / (hashlib.sha256(os.fsencode(path)).hexdigest()[:32] + ".json")
-        _write(record, {"path": str(path), "size": state.st_size, "mtime_ns": state.st_mtime_ns, "sha256": digest})
+        stamp = {"path": str(path), "size": state.st_size, "mtime_ns": state.st_mtime_ns}
+        _write(self._record_of(path), {**stamp, "sha256": digest})
+
+    def _record_of(self, path: Path) -> Path:
+        return self._folder / (hashlib.sha256(os.fsencode(path)).hexdigest()[:32] + ".json")
+
+    def _forget_vanished(self) -> None:
+        """Drop the records of files that are gone, so that the memory does not grow for ever."""
+        for record in self._folder.glob("*.json"):
+            known = _read(record)
+            if known is None or not Path(str(known.get("path"))).exists():
+                with contextlib.suppress(OSError):
+                    record.unlink()
 
 
 def combined(parts: Iterable[tuple[str, str]]) -> str:

@@ -35,6 +35,19 @@ def test_a_broken_record_is_ignored(tmp_path, content):
     assert memory.sha256(file) == hashlib.sha256(b"one").hexdigest()
 
 
+def test_records_of_vanished_files_are_dropped(tmp_path):
+    memory, kept, gone = DigestMemory(tmp_path / "d"), tmp_path / "kept", tmp_path / "gone"
+    for file in (kept, gone):
+        file.write_bytes(b"one")
+        memory.sha256(file)
+    gone.unlink()
+    (tmp_path / "new").write_bytes(b"two")
+    memory.sha256(tmp_path / "new")
+    reads = []
+    memory.sha256(kept, reads.append)
+    assert reads == [] and len(list((tmp_path / "d").iterdir())) == 2
+
+
 def test_an_unwritable_memory_only_costs_time(tmp_path):
     (tmp_path / "d").write_text("a file where the folder should be")
     file = tmp_path / "f"
