@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from . import lexical, paths
 from .library_models import Collection, Document, Passage, RemovedPassage
@@ -28,6 +28,19 @@ _PASSAGE_QUERY = (
     .join(table(Collection), Collection.id == Passage.collection_id)
 )
 
+# Statements are built once: building one takes longer than SQLite takes for a few rows.
+_IDS = bindparam("ids", expanding=True)
+_PASSAGES_BY_ID = _PASSAGE_QUERY.where(Passage.id.in_(_IDS))
+_OTHER = table(Passage).alias("other")
+_COPIES = (
+    select(Passage.id, Document.path)
+    # The sum keeps SQLite from looking through the whole collection by its index in place of the hash's.
+    .join(_OTHER, (_OTHER.c.text_hash == Passage.text_hash) & (_OTHER.c.collection_id + 0 == Passage.collection_id))
+    .join(table(Document), Document.id == _OTHER.c.document_id)
+    .where(Passage.id.in_(_IDS), _OTHER.c.document_id != Passage.document_id)
+    .distinct()
+)
+
 
 class PassagesPart(Part):
     """Passages of the library."""
@@ -38,7 +51,7 @@ class PassagesPart(Part):
         with self._library.reading() as connection:
             found: dict[int, PassageRecord] = {}
             for at in range(0, len(wanted), _CHUNK):
-                rows = connection.execute(_PASSAGE_QUERY.where(Passage.id.in_(wanted[at : at + _CHUNK])))
+                rows = connection.execute(_PASSAGES_BY_ID, {"ids": wanted[at : at + _CHUNK]})
                 found.update((row.id, _passage_record(row)) for row in rows)
         return [found[passage_id] for passage_id in wanted if passage_id in found]
 
@@ -62,19 +75,9 @@ class PassagesPart(Part):
     def copies(self, passage_ids: Iterable[int]) -> dict[int, list[str]]:
         """For each passage the paths of other documents of its collection that hold the same text, sorted."""
         ids = [int(passage_id) for passage_id in passage_ids]
-        other = table(Passage).alias("other")
-        # The sum keeps SQLite from looking through the whole collection by its index in place of the hash's.
-        same_collection = other.c.collection_id + 0 == Passage.collection_id
-        query = (
-            select(Passage.id, Document.path)
-            .join(other, (other.c.text_hash == Passage.text_hash) & same_collection)
-            .join(table(Document), Document.id == other.c.document_id)
-            .where(Passage.id.in_(ids), other.c.document_id != Passage.document_id)
-            .distinct()
-        )
         found: dict[int, list[str]] = {passage_id: [] for passage_id in ids}
         with self._library.reading() as connection:
-            for passage_id, path in connection.execute(query):
+            for passage_id, path in connection.execute(_COPIES, {"ids": ids}):
                 found[passage_id].append(paths.from_bytes(path))
         return {passage_id: sorted(others) for passage_id, others in found.items()}
 
