@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +50,7 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
         self.folder = folder
         self._opening = threading.Lock()
         self._databases = {"library": library}
+        self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
     def open(cls, folder: Path, *, create: bool = True) -> Catalog:
@@ -98,6 +100,8 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
     def _open_beside(self, kind: str) -> Database:
         path = self.folder / f"{kind}.db"
         synchronous = "FULL" if kind == "sessions" else "NORMAL"
+        if self.read_only and not path.is_file():
+            return self._stand_in(kind)
         try:
             return Database(path, kind, read_only=self.read_only, synchronous=synchronous)
         except (LibraryDamaged, LibraryTooNew):
@@ -108,6 +112,14 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return Database(path, kind, synchronous=synchronous)
 
+    def _stand_in(self, kind: str) -> Database:
+        """An empty database elsewhere for one that a read-only disk does not hold."""
+        if self._elsewhere is None:
+            self._elsewhere = tempfile.TemporaryDirectory(prefix="slotrag-")
+        path = Path(self._elsewhere.name) / f"{kind}.db"
+        Database(path, kind).close()
+        return Database(path, kind, read_only=True)
+
     def _opened(self) -> list[Database]:
         with self._opening:
             return list(self._databases.values())
@@ -116,6 +128,9 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
         """Close the files."""
         for database in self._opened():
             database.close()
+        if self._elsewhere is not None:
+            self._elsewhere.cleanup()
+            self._elsewhere = None
 
     def __enter__(self) -> Catalog:
         return self

@@ -132,7 +132,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A write transaction: committed when left, undone by an exception. One at a time."""
         if self.read_only:
-            raise LibraryReadOnly(f"the library in {self.path.parent} cannot be written: the disk is read-only")
+            raise LibraryReadOnly("the library cannot be written: its disk is read-only")
         with self._writer, self._errors_translated(), _transaction(self.engine, writing=True) as connection:
             yield connection
 
