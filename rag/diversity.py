@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .. import UsageError
 
 _NEAR_WORDS = 0.95
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
 
 
 def spread(scores: np.ndarray, vectors: np.ndarray, k: int, diversity: float) -> list[int]:
@@ -73,28 +75,33 @@ def fold(texts: Sequence[str]) -> list[int]:
     >>> fold(["The fee is 100 won.", "the fee is 100 won", "The fee is 200 won."])
     [0, 0, 2]
     """
-    words = [_WORD.findall(text.casefold()) for text in texts]
+    bags = [_Bag(text) for text in texts]
     kept: list[int] = []
     into: list[int] = []
     for position in range(len(texts)):
-        target = next((one for one in kept if _near(words[one], words[position])), position)
+        target = next((one for one in kept if bags[one].near(bags[position])), position)
         if target == position:
             kept.append(position)
         into.append(target)
     return into
 
 
-def _near(first: list[str], second: list[str]) -> bool:
-    if first == second:
-        return bool(first)
-    if min(len(first), len(second)) < _NEAR_WORDS * max(len(first), len(second)):
-        return False
-    if _numbers(first) != _numbers(second):
-        return False
-    shared = (Counter(first) & Counter(second)).total()
-    return shared >= _NEAR_WORDS * max(len(first), len(second))
+class _Bag:
+    """The words of a text: in order, counted, and the numbers among them."""
 
+    def __init__(self, text: str) -> None:
+        self.words: list[str] = _WORD.findall(text.casefold())
+        self.numbers = [word for word in self.words if _DIGIT.search(word)]
 
-def _numbers(words: list[str]) -> list[str]:
-    # Most words are letters only, which is told much faster than that there is no digit in them.
-    return [word for word in words if not word.isalpha() and any(character.isdigit() for character in word)]
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(self.words)
+
+    def near(self, other: _Bag) -> bool:
+        """Whether the two texts are near-identical."""
+        if self.words == other.words:
+            return bool(self.words)
+        longer = max(len(self.words), len(other.words))
+        if min(len(self.words), len(other.words)) < _NEAR_WORDS * longer or self.numbers != other.numbers:
+            return False
+        return (self.counts & other.counts).total() >= _NEAR_WORDS * longer
