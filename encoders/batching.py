@@ -9,6 +9,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+# Tokens (padding counted) and texts of a batch. On a CPU small batches stay in its cache: with MiniLM on one core, 1024
+# tokens were 15 % faster than 2048 and 40 % faster than 4096 (tests/benchmarks/encoding.py).
+_CPU_BATCH = (1024, 64)
+_GPU_BATCH = (32_768, 512)
+
+
+def batch_limits(device: str) -> tuple[int, int]:
+    """Most tokens and most texts of a batch that is fast on a kind of device (``cpu``, ``cuda``, ...)."""
+    return _CPU_BATCH if device == "cpu" else _GPU_BATCH
+
+
 def batches(lengths: Sequence[int], budget: int, most: int) -> Iterator[list[int]]:
     """Positions of `lengths` in batches, the longest texts first.
 

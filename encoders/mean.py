@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .backbones.catalogue import ModelEntry, entries, find
 from .backbones.frozen import DTYPES, FrozenLM
 from .base import Encoder
-from .batching import encode_in_batches
+from .batching import batch_limits, encode_in_batches
 from .errors import UnknownParameter
 from .fingerprint import fingerprint
 from .pooling import pool, unit_rows
@@ -28,9 +28,6 @@ _VERSION = 1
 """Counted up when the same model and parameters give other vectors than before."""
 
 _LONGEST_BY_DEFAULT = 8192
-# Tokens (padding counted) and texts of one batch; tests/benchmarks/encoding.py measures the choice.
-_BUDGETS = {"cpu": (2048, 32)}
-_GPU_BUDGET = (32_768, 512)
 
 
 class MeanEncoder(Encoder):
@@ -71,7 +68,7 @@ class MeanEncoder(Encoder):
         self._passage_prefix = passage_prefix
         self._tokens = TextTokens(language_model.tokenizer, max_length, passage_prefix, query_prefix)
         self.max_tokens = self._tokens.max_tokens
-        self._budget, self._most = _BUDGETS.get(language_model.device.type, _GPU_BUDGET)
+        self._budget, self._most = batch_limits(language_model.device.type)
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec, models: ModelStore, *, device: str = "auto") -> MeanEncoder:

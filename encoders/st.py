@@ -16,7 +16,7 @@ from .. import UsageError
 from .backbones.digests import DigestMemory
 from .backbones.frozen import DTYPES, quiet
 from .base import Encoder
-from .batching import batches
+from .batching import batch_limits, batches
 from .errors import EncoderUnavailable, UnknownParameter
 from .fingerprint import fingerprint
 from .mean import known_entry
@@ -45,8 +45,6 @@ _NOT_HASHED = {
     "LICENSE.txt",
 }
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
-_BUDGETS = {"cpu": (2048, 32)}
-_GPU_BUDGET = (32_768, 512)
 
 
 class SentenceTransformersEncoder(Encoder):
@@ -76,7 +74,7 @@ class SentenceTransformersEncoder(Encoder):
         own_tokenizer = untouched_copy(model.tokenizer)
         self._tokens = TextTokens(own_tokenizer, model.max_seq_length, document_prompt, query_prompt)
         self.max_tokens = self._tokens.max_tokens
-        self._budget, self._most = _BUDGETS.get(model.device.type, _GPU_BUDGET)
+        self._budget, self._most = batch_limits(model.device.type)
         # The library sets truncation and padding on the tokenizer for each call, which two threads must not do at once.
         self._lock = threading.Lock()
         self._watch_time()
