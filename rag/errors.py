@@ -22,3 +22,7 @@ class PassageMissing(SlotragError):
 
 class NothingToIndex(SlotragError):
     """No path was given and the collection follows no source."""
+
+
+class IndexNotSaved(SlotragError):
+    """The index file cannot be written: a full disk, no permission."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .. import UsageError
 from ..storage.errors import UnknownCollection
 from ..storage.records import CollectionRecord

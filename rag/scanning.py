@@ -350,6 +350,8 @@ def _why(document: DocumentRecord | None, digest: bytes | None, problem: str, re
         return "new", problem or "not indexed before"
     if document.status == PENDING:
         return "new", "an earlier run did not get to it"
+    if document.status not in SEARCHABLE:
+        return "new", problem or f"it could not be indexed before ({document.reason})"
     if digest is not None and document.content_hash == digest and not document.reader.endswith(readers):
         return "updated", "slotrag reads this kind of file in another way now"
     return "updated", problem or "its content changed"

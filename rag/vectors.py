@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..index import IndexFileError, IndexState, new_index, open_index
+from .errors import IndexNotSaved
 from .events import Progress, ProgressListener
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ class IndexKeeper:
         with self._lock:
             state = IndexState(collection.state, collection.fingerprint, collection.postprocessing)
             index = new_index(collection.dimension, state)
-            index.save(self.path(collection.id))
+            self._save(index, collection)
             self._indexes[collection.id] = index
-            self._saved[collection.id] = collection.state
 
     def search(
         self, collection: CollectionRecord, vectors: np.ndarray, k: int, allowed: np.ndarray | None = None
@@ -66,8 +66,7 @@ class IndexKeeper:
             index, notices = self._current(collection)
             if self._saved.get(collection.id) != index.state.state:
                 self._progress(len(index), "writing the index file")
-                index.save(self.path(collection.id))
-                self._saved[collection.id] = index.state.state
+                self._save(index, collection)
             return notices
 
     def problem(self, collection: CollectionRecord) -> str | None:
@@ -189,14 +188,23 @@ class IndexKeeper:
             return f"it lacks {missing} passages and holds {extra} that are no more"
         return self._strange(index, collection)
 
+    def _save(self, index: VectorIndex, collection: CollectionRecord) -> None:
+        try:
+            index.save(self.path(collection.id))
+        except OSError as error:
+            raise IndexNotSaved(
+                f"The index file of collection {collection.name} could not be written ({error.strerror}); make room in "
+                f"{self._catalog.folder} and run the command again, nothing that was stored is lost."
+            ) from error
+        self._saved[collection.id] = index.state.state
+
     def _save_quietly(self, index: VectorIndex, collection: CollectionRecord) -> None:
         """Save an index that a reader had to build; where it cannot, the next reader builds it again."""
         if self._catalog.read_only:
             return
         try:
-            index.save(self.path(collection.id))
-            self._saved[collection.id] = index.state.state
-        except OSError:
+            self._save(index, collection)
+        except IndexNotSaved:
             _logger.debug("the index file could not be written", exc_info=True)
 
     def _progress(self, done: int, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Asking a library: events, relevance, sessions, errors. The decoder is a tiny random model: its replies mean nothing."""
+"""Asking a library: events, relevance, sessions, errors. The decoder is a tiny random model without sense."""
 
 import json
 import threading

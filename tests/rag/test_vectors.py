@@ -116,3 +116,28 @@ def test_no_index_file_is_a_pickle(made):
     _, _, path, _ = made
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(path.read_bytes())
+
+
+def test_a_full_disk_while_the_index_is_saved(made, monkeypatch):
+    import errno
+
+    from slotrag.index.flat import FlatIndex
+    from slotrag.rag.errors import IndexNotSaved
+
+    docs, folder, path, _ = made
+    before = path.read_bytes()
+
+    def full(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with open_library(folder) as library:
+        write(docs, {"new.txt": "Penguins eat fish."})
+        monkeypatch.setattr(FlatIndex, "save", full)
+        with pytest.raises(IndexNotSaved, match="No space left"):
+            library.index()
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        assert library.index().unchanged == 13
+    with open_library(folder) as library:
+        assert library.collections()[0].index_state == "current"
+        assert library.search("penguins").hits[0].path == "new.txt"
