@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from slotrag.rag.relevance import Judge, question_words
 
