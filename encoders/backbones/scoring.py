@@ -1,4 +1,4 @@
-"""How likely a causal language model finds given continuations of a prompt. It chooses nothing."""
+"""How likely a causal language model finds given continuations of a prompt. It knows no tokenizer and no text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ class Scored:
 
     Attributes
     ----------
+    place : int
+        Which continuation.
     tokens : numpy.ndarray
         float32, shape (n,): of each token after those before it.
     ends : numpy.ndarray
         float32, shape (n,): of ending after each token, any end token.
     """
 
+    place: int
     tokens: np.ndarray
     ends: np.ndarray
 
@@ -36,11 +39,18 @@ def score_continuations(
     continuations: Sequence[Sequence[int]],
     *,
     end_ids: Collection[int],
-    batch: int = 64,
+    most: int = 16,
     chunk: int = 512,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[Scored] | None:
-    """Score every continuation of `prompt`, which is read once for each `batch` of them.
+    """Score the `most` continuations of `prompt` whose first token is likeliest.
+
+    The prompt is read once, the continuations side by side in one pass.
+
+    Parameters
+    ----------
+    continuations : sequence of sequences of int
+        None of them empty.
 
     Returns
     -------
@@ -50,22 +60,27 @@ def score_continuations(
     import torch
 
     cancelled = cancelled or (lambda: False)
-    found: list[Scored] = []
-    ends = torch.tensor(sorted(end_ids), dtype=torch.long)
-    for start in range(0, len(continuations), batch):
-        rows = [list(row) for row in continuations[start : start + batch]]
-        reader = PromptReader(module, [prompt])
-        first = reader.read(chunk, cancelled)
-        if first is None or cancelled():
-            return None
-        if len(rows) > 1:
-            reader.repeat(len(rows))
-        width = max(len(row) for row in rows)
-        # Padding stands on the right, where no scored token sees it.
-        tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=reader.device)
-        logits = reader.follow(tokens)
-        before = torch.cat([first.expand(len(rows), -1)[:, None], logits[:, :-1]], dim=1)
-        chosen = torch.log_softmax(before, dim=-1).gather(2, tokens[..., None])[..., 0].cpu().numpy()
-        stops = torch.log_softmax(logits, dim=-1)[..., ends.to(reader.device)].logsumexp(dim=-1).cpu().numpy()
-        found += [Scored(chosen[i, : len(row)], stops[i, : len(row)]) for i, row in enumerate(rows)]
-    return found
+    reader = PromptReader(module, [prompt])
+    first = reader.read(chunk, cancelled)
+    if first is None or cancelled():
+        return None
+    if not continuations:
+        return []
+    openings = torch.log_softmax(first[0], dim=-1)
+    likeliness = openings[torch.tensor([row[0] for row in continuations], device=reader.device)]
+    # A stable order, so that equal openings (the same word twice) keep the place they have.
+    places = sorted(likeliness.argsort(descending=True, stable=True)[:most].tolist())
+    rows = [list(continuations[place]) for place in places]
+    if len(rows) > 1:
+        reader.repeat(len(rows))
+    width = max(len(row) for row in rows)
+    # Padding stands on the right, where no scored token sees it.
+    tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=reader.device)
+    after = torch.log_softmax(reader.follow(tokens), dim=-1)
+    before = torch.cat([openings.expand(len(rows), 1, -1), after[:, :-1]], dim=1)
+    chosen = before.gather(2, tokens[..., None])[..., 0].cpu().numpy()
+    stops = after[..., torch.tensor(sorted(end_ids), device=reader.device)].logsumexp(dim=-1).cpu().numpy()
+    return [
+        Scored(place, chosen[i, : len(row)], stops[i, : len(row)])
+        for i, (place, row) in enumerate(zip(places, rows, strict=True))
+    ]

@@ -41,7 +41,7 @@ def test_a_supported_reply_is_cited(encoder):
     given, events = asked(encoder, decoder("The museum was built in 1887 by Anna Kern."))
     assert given.text == "The museum was built in 1887 by Anna Kern. [1]"
     assert given.stop_reason == "eos"
-    assert [(c.number, c.passage_id, c.excerpt) for c in given.citations][0] == (1, 101, HITS[0].text)
+    assert next((c.number, c.passage_id, c.excerpt) for c in given.citations) == (1, 101, HITS[0].text)
     assert 1 <= len(given.quotes) <= 2
     assert given.quotes[0].text == "The museum was built in 1887 by Anna Kern."
     assert [item.passage_id for item in given.context] == [101, 102]
@@ -230,7 +230,7 @@ def test_questions_at_once_get_the_answers_of_one_after_another(encoder, tiny_mo
     questions = ["When was the museum built?", "Explain the library.", "How many books are there?", "Say why."]
 
     def text(question):
-        given = [e for e in answer(question, HITS, decoder=reader, encoder=encoder, max_tokens=12)][-1]
+        given = list(answer(question, HITS, decoder=reader, encoder=encoder, max_tokens=12))[-1]
         assert isinstance(given, Finished)
         return given.answer.text
 

@@ -159,9 +159,14 @@ def test_gradients_stay_as_the_caller_has_them(load):
 def test_scores_are_those_of_one_pass(load):
     module = load("opt")
     rows = [[4, 5, 6], [7], [8, 9]]
-    for batch in (64, 2, 1):
-        scored = score_continuations(module, Prompt([PROMPTS[0]]), rows, end_ids=[1, 2], batch=batch, chunk=3)
-        for row, score in zip(rows, scored, strict=True):
+    for most in (16, 2, 1):
+        scored = score_continuations(module, Prompt([PROMPTS[0]]), rows, end_ids=[1, 2], most=most, chunk=3)
+        with torch.no_grad():
+            opening = module(torch.tensor([PROMPTS[0]])).logits[0, -1]
+        likeliest = sorted(range(3), key=lambda place: -float(opening[rows[place][0]]))[:most]
+        assert [score.place for score in scored] == sorted(likeliest)
+        for score in scored:
+            row = rows[score.place]
             with torch.no_grad():
                 whole = torch.log_softmax(module(torch.tensor([PROMPTS[0] + row])).logits[0], -1)
             start = len(PROMPTS[0])
@@ -170,6 +175,7 @@ def test_scores_are_those_of_one_pass(load):
             assert score.tokens.tolist() == pytest.approx(expected, abs=1e-4)
             assert score.ends.tolist() == pytest.approx(ends, abs=1e-4)
     assert score_continuations(module, Prompt([[5]]), rows, end_ids=[1], cancelled=lambda: True) is None
+    assert score_continuations(module, Prompt([[5]]), [], end_ids=[1]) == []
 
 
 @pytest.mark.parametrize(
