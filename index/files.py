@@ -1,8 +1,7 @@
 """Index files: a header in JSON, then the payload. It knows no FAISS.
 
-Layout: 8 bytes of magic, 4 bytes of format version, 4 bytes of header length (both little-endian), the header, the
-payload. The header carries what the index was built from and the payload's sha256, so that a truncated or damaged file
-is never searched.
+Layout: 8 bytes of magic, 4 bytes of format version, 4 bytes of header length (both little-endian), 32 bytes of sha256
+over all that follows, the header, the payload. So a truncated or damaged file is never searched.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from .base import IndexFileError
 
 MAGIC = b"SLOTRAGX"
 VERSION = 1
-_PREFIX = struct.Struct("<8sII")
+_PREFIX = struct.Struct("<8sII32s")
 
 
 def write(path: Path, header: dict[str, Any], payload: np.ndarray) -> None:
     """Replace `path` by a file of `header` and `payload` (uint8): whole or not at all, also when power fails."""
-    encoded = json.dumps(header | {"sha256": hashlib.sha256(payload.data).hexdigest()}, sort_keys=True).encode()
+    encoded = json.dumps(header, sort_keys=True).encode()
     descriptor, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_PREFIX.pack(MAGIC, VERSION, len(encoded)))
+            file.write(_PREFIX.pack(MAGIC, VERSION, len(encoded), _digest(encoded, payload)))
             file.write(encoded)
             file.write(payload.data)
             file.flush()
@@ -56,20 +55,25 @@ def read(path: Path) -> tuple[dict[str, Any], np.ndarray]:
         raise IndexFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
     if len(data) < _PREFIX.size:
         raise IndexFileError(f"{path.name} is truncated")
-    magic, version, length = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
+    magic, version, length, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
     if magic != MAGIC:
         raise IndexFileError(f"{path.name} is not an index file")
     if version != VERSION:
         raise IndexFileError(f"{path.name} has format version {version}, not {VERSION}")
+    encoded = data[_PREFIX.size : _PREFIX.size + length].tobytes()
     payload = data[_PREFIX.size + length :]
-    try:
-        header = json.loads(data[_PREFIX.size : _PREFIX.size + length].tobytes())
-        expected = header["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise IndexFileError(f"{path.name} has a damaged header") from error
-    if hashlib.sha256(payload.data).hexdigest() != expected:
+    if _digest(encoded, payload) != digest:
         raise IndexFileError(f"{path.name} is truncated or damaged")
-    return header, payload
+    try:
+        return json.loads(encoded), payload
+    except ValueError as error:
+        raise IndexFileError(f"{path.name} has a header that is not JSON") from error
+
+
+def _digest(encoded: bytes, payload: np.ndarray) -> bytes:
+    whole = hashlib.sha256(encoded)
+    whole.update(payload.data)
+    return whole.digest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -48,6 +48,8 @@ class FlatIndex(VectorIndex):
         vectors = self._checked(vectors)
         if ids.shape != (len(vectors),):
             raise ValueError(f"{ids.shape} ids for {len(vectors)} vectors")
+        if len(ids) and ids.min() < 0:
+            raise ValueError("a negative id")
         new = set(ids.tolist())
         if len(new) < len(ids):
             raise ValueError("the same id twice in one call")
@@ -100,7 +102,7 @@ class FlatIndex(VectorIndex):
         if not len(held):
             return None, 0
         faiss = _faiss()
-        if held[0] < 0 or held[-1] >= _BITMAP_LIMIT:
+        if held[-1] >= _BITMAP_LIMIT:
             return faiss.IDSelectorBatch(held), len(held)
         bits = np.zeros(int(held[-1]) // 8 * 8 + 8, dtype=bool)
         bits[held] = True
