@@ -58,6 +58,12 @@ class EncoderShelf:
         require_same(collection, encoder)
         return encoder
 
+    def forward_seconds(self, spec: str) -> float:
+        """Seconds that the encoder of `spec` has spent in its backbone so far; 0 where it was not built or does not
+        tell."""
+        with self._lock:
+            return getattr(self._encoders.get(spec), "forward_seconds", 0.0)
+
     def verified(self, collection: CollectionRecord) -> bool:
         """Whether the collection's encoder is known to be the same without building it."""
         key = self.key(collection.encoder)

@@ -105,7 +105,10 @@ class IndexRun:
             if dry_run:
                 _plan(scan, report)
             else:
-                self.apply(existing or self._created(), wanted, scan, report)
+                collection = existing or self._created()
+                forward = self.parts.shelf.forward_seconds(collection.encoder)
+                self.apply(collection, wanted, scan, report)
+                report.forward_seconds = self.parts.shelf.forward_seconds(collection.encoder) - forward
         report.seconds = time.perf_counter() - started
         return report
 
@@ -158,8 +161,9 @@ class IndexRun:
         before = collection.state
         collection = next(record for record in catalog.collections() if record.id == collection.id)
         changed = collection.state != before
+        language = main_language(catalog, collection) if changed or collection.noise_level is None else ""
         if changed:
-            report.notices += multilingual_notice(catalog, collection)
+            report.notices += multilingual_notice(collection, language)
         if collection.state != before and not pending(catalog):
             catalog.prune_vectors()
         key = self.parts.shelf.key(collection.encoder)
@@ -171,7 +175,7 @@ class IndexRun:
         report.passages = len(catalog.passage_ids(collection.id))
         # Without new texts the encoder was not needed; it is not loaded for a level that hardly moves.
         if report.passages and ((changed and report.encoded) or collection.noise_level is None):
-            collection = self._measured(collection)
+            collection = self._measured(collection, language)
         return collection
 
     def _existing(self) -> CollectionRecord | None:
@@ -219,9 +223,9 @@ class IndexRun:
                 raise SourceMissing(sentence)
             report.notices.append(sentence)
 
-    def _measured(self, collection: CollectionRecord) -> CollectionRecord:
+    def _measured(self, collection: CollectionRecord, language: str) -> CollectionRecord:
         encoder = self.parts.shelf.of(collection)
-        asked = questions(main_language(self.parts.catalog, collection))
+        asked = questions(language)
         found, _ = self.parts.keeper.search(collection, encoder.encode_queries(asked), 1)
         level = noise_level([float(scores[0]) for _, scores in found if len(scores)])
         return self.parts.catalog.update_collection(collection.id, noise_level=level)

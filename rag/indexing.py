@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from ..encoders.base import Encoder
     from ..storage import Catalog
 
-WINDOW_TEXTS = 1024
-"""Texts without a vector that are gathered over documents before they are sorted by length and encoded."""
-
-WINDOW_PASSAGES = 8192
-"""Passages that wait for the others' vectors at most."""
+WINDOW_PASSAGES = 1024
+"""Passages that are gathered over documents before those without a vector are sorted by length and encoded."""
 
 BATCH_TEXTS = 64
 """Texts that are given to the encoder, and whose vectors are committed, at once."""
@@ -117,20 +114,17 @@ class Indexer:
         self._total = len(works)
         self._note_pending([work for work in works if work.previous is None])
         encoder = self._encoder()
-        forward = getattr(encoder, "forward_seconds", 0.0)
         window: list[Prepared] = []
-        texts = passages = 0
+        passages = 0
         for prepared in ahead(lambda work: self._prepare(work, encoder), works, _AHEAD):
             self._raise_if_cancelled()
             self._progress("read", self._done + len(window), prepared.work.file.path)
             window.append(prepared)
-            texts += len(self._missing([prepared], encoder))
             passages += len(prepared.inputs)
-            if texts >= WINDOW_TEXTS or passages >= WINDOW_PASSAGES:
+            if passages >= WINDOW_PASSAGES:
                 self._flush(window, encoder)
-                window, texts, passages = [], 0, 0
+                window, passages = [], 0
         self._flush(window, encoder)
-        self._report.forward_seconds += getattr(encoder, "forward_seconds", 0.0) - forward
 
     def _note_pending(self, works: Sequence[Work]) -> None:
         """Let the catalog show what is still to be read, should this run not get to it."""

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from ..storage.records import CollectionRecord
 
 _SAMPLE = 100
+_LOOKED_AT = 300
 _MOST = 0.5
 _NAMES = {"ko": "Korean", "ja": "Japanese", "zh": "Chinese", "ru": "Russian", "ar": "Arabic", "el": "Greek",
           "he": "Hebrew", "hi": "Hindi", "th": "Thai"}  # fmt: skip
 
 
-def multilingual_notice(catalog: Catalog, collection: CollectionRecord) -> list[str]:
-    """A proposal to rebuild with a multilingual encoder, where most passages are in a language that the collection's
-    does not know by the model catalogue; else nothing."""
+def multilingual_notice(collection: CollectionRecord, language: str) -> list[str]:
+    """A proposal to rebuild with a multilingual encoder, where `language` (see `main_language`) is one that the
+    collection's own does not know by the model catalogue; else nothing."""
     backbone = EncoderSpec.parse(collection.encoder).backbone
     entry = catalogue.find(backbone) if backbone is not None else None
     if entry is None or "multilingual" in entry.languages:
         return []
-    code = main_language(catalog, collection)
-    if code in entry.languages or code not in _NAMES:
+    if language in entry.languages or language not in _NAMES:
         return []
     better = f"mean@{catalogue.DEFAULT_MULTILINGUAL_BACKBONE}"
     return [
-        f"Most of collection {collection.name} is {_NAMES[code]}, which {entry.name} does not read; for good results "
-        f"run: slotrag rebuild --collection {shlex.quote(collection.name)} --encoder {better}"
+        f"Most of collection {collection.name} is {_NAMES[language]}, which {entry.name} does not read; for good "
+        f"results run: slotrag rebuild --collection {shlex.quote(collection.name)} --encoder {better}"
     ]
 
 
@@ -45,6 +45,6 @@ def main_language(catalog: Catalog, collection: CollectionRecord) -> str:
     if not len(ids):
         return ""
     sample = ids[np.linspace(0, len(ids) - 1, min(_SAMPLE, len(ids))).astype(int)]
-    languages = Counter(language_of(record.text) for record in catalog.passages(sample.tolist()))
+    languages = Counter(language_of(record.text[:_LOOKED_AT]) for record in catalog.passages(sample.tolist()))
     code, count = languages.most_common(1)[0]
     return code if count >= _MOST * languages.total() else ""

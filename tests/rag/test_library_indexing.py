@@ -364,7 +364,7 @@ def test_cancelling_keeps_what_is_there_and_the_next_run_goes_on(library, tmp_pa
 def test_windows_and_transactions_of_any_size_give_the_same(tmp_path, docs, hashing_encoder, monkeypatch, fresh):
     from slotrag.rag import indexing
 
-    for name in ("WINDOW_TEXTS", "WINDOW_PASSAGES", "BATCH_TEXTS", "TRANSACTION_PASSAGES"):
+    for name in ("WINDOW_PASSAGES", "BATCH_TEXTS", "TRANSACTION_PASSAGES"):
         monkeypatch.setattr(indexing, name, 1)
     with open_library(tmp_path / "small-steps") as library:
         assert library.index([docs]).new == 4

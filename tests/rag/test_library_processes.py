@@ -20,7 +20,7 @@ from pathlib import Path
 from libraries import open_library
 from slotrag.rag import indexing
 indexing.BATCH_TEXTS = indexing.TRANSACTION_PASSAGES = 4
-indexing.WINDOW_TEXTS = 16
+indexing.WINDOW_PASSAGES = 16
 with open_library(Path(sys.argv[1])) as library:
     print("open", flush=True)
     report = library.index([Path(sys.argv[2])], wait=sys.argv[3:] != ["--no-wait"],

@@ -131,7 +131,7 @@ def test_rebuilding_keeps_rules_and_the_other_collections(library, docs):
 def test_while_rebuilding_the_old_one_answers_and_an_interrupted_one_goes_on(library, docs, monkeypatch):
     from slotrag.rag import indexing
 
-    for name in ("BATCH_TEXTS", "WINDOW_TEXTS"):
+    for name in ("BATCH_TEXTS", "WINDOW_PASSAGES"):
         monkeypatch.setattr(indexing, name, 1)
     cancel = CancelToken()
     answers = []

@@ -16,6 +16,7 @@ def open_library(folder: Path, **settings: Any) -> Library:
 
 def write(folder: Path, files: dict[str, str]) -> Path:
     """Write files, folders made as needed; the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
