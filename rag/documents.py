@@ -155,7 +155,7 @@ def title_from(text: str) -> str:
     'The title'
     """
     words = text[: TITLE_LENGTH * 8].split()
-    title = " ".join(words).strip("#=*_/\"'`~- \t")
+    title = " ".join(words).strip("#=*_/\"'`~;%- \t")
     if len(title) > TITLE_LENGTH:
         title = title[:TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
     return title
@@ -164,6 +164,8 @@ def title_from(text: str) -> str:
 def first_line(text: str) -> str:
     """The first line of `text` that holds a letter or a digit, as a title; empty where there is none."""
     for match in re.finditer(r"[^\n]+", text):
+        if match.group().startswith("#!"):
+            continue
         title = title_from(match.group()[: TITLE_LENGTH * 8])
         if any(character.isalnum() for character in title):
             return title

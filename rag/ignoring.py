@@ -21,9 +21,9 @@ def _words(text: str) -> frozenset[str]:
 
 
 BINARY_SUFFIXES = _words(
-    ".png .jpg .jpeg .gif .bmp .tif .tiff .webp .ico .icns .heic .avif .psd .mp3 .wav .flac .ogg .m4a .aac .opus .mp4 "
-    ".m4v .mkv .avi .mov .webm .wmv .ttf .otf .woff .woff2 .eot .pyc .pyo .o .a .so .dll .dylib .exe .class .jar .wasm "
-    ".npy .npz .pt .pth .safetensors .gguf .onnx .parquet .sqlite .sqlite3 .db .iso .img .dmg .deb .rpm .whl"
+    ".png .jpg .jpeg .gif .bmp .tif .tiff .webp .svg .ico .icns .heic .avif .psd .mp3 .wav .flac .ogg .m4a .aac .opus "
+    ".mp4 .m4v .mkv .avi .mov .webm .wmv .ttf .otf .woff .woff2 .eot .pyc .pyo .o .a .so .dll .dylib .exe .class "
+    ".jar .wasm .npy .npz .pt .pth .safetensors .gguf .onnx .parquet .sqlite .sqlite3 .db .iso .img .dmg .deb .rpm .whl"
 )
 """Names of files that never hold a document; they are not even opened."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 
 _ENDS = re.compile(
-    r"""[.!?…。！？｡]+[)\]}»"'”’」』】）〉》]*|\n[ \t\r\f\v]*\n\s*|\n(?=[ \t]*(?:[-*+•▪◦·–—]|\(?\d{1,3}[.)]|[①-⑳])[ \t])"""
+    r"""[.!?…。！？｡]+[)\]}»"'”’」』】）〉》]*"""  # marks with the quotes and brackets they close
+    r"""|\n[ \t\r\f\v]*\n\s*"""  # a blank line
+    r"""|\n(?=[ \t]*(?:[-*+•▪◦·–—]|\(?\d{1,3}[.)]|[①-⑳])[ \t])"""  # the next item of a list
 )
-_CLOSERS = "".join(""")]}»"'”’」』】）〉》""")
+_CLOSERS = """)]}»"'”’」』】）〉》"""
 _OPENERS = """([{«"'“‘「『【（〈《*_`"""
 
 

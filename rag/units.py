@@ -13,6 +13,7 @@ from .packing import Unit
 from .sentences import sentences
 
 _CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：]|\s[-–—](?=\s)")
+_LINE_END = re.compile(r"\n")
 _SPACE = re.compile(r"\s+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
@@ -67,7 +68,7 @@ def section_units(text: str, section: Sequence[Block], ends: array[int], limit: 
         for index, (start, end, penalty) in enumerate(_spans(text, block)):
             first, last = bisect_left(ends, start), bisect_left(ends, end)
             if last - first > limit or end - start > characters:
-                for part, (begin, stop) in enumerate(cut_span(text, start, end, ends, limit, characters)):
+                for part, (begin, stop) in enumerate(_parts(text, start, end, ends, limit, characters)):
                     tokens = bisect_left(ends, begin), bisect_left(ends, stop)
                     units.append(Unit(begin, stop, *tokens, number, 1.0 if part else penalty, glued and not index))
                 continue
@@ -116,6 +117,12 @@ def _lines(source: str, block: Block) -> Iterator[tuple[int, int, float]]:
         previous_end = match.end()
 
 
+def _parts(text: str, start: int, end: int, ends: array[int], limit: int, characters: int) -> Iterator[tuple[int, int]]:
+    """The sentences of a long line, each cut where it alone is too long."""
+    for first, last in sentences(text[start:end]):
+        yield from cut_span(text, start + first, start + last, ends, limit, characters)
+
+
 def cut_span(
     text: str, start: int, end: int, ends: array[int], limit: int, characters: int
 ) -> Iterator[tuple[int, int]]:
@@ -142,9 +149,9 @@ def cut_span(
 
 
 def _cut_place(text: str, start: int, wish: int, most: int) -> int:
-    """Where to cut in ``(start, most]``: after the clause nearest to `wish`, else at the last space, else at `most`."""
+    """Where to cut in ``(start, most]``: at a line end or a clause near `wish`, else a space, else `most`."""
     near = range(start + max(1, (wish - start) * 3 // 4), most + 1)
-    for pattern in (_CLAUSE, _SPACE):
+    for pattern in (_LINE_END, _CLAUSE, _SPACE):
         places = [match.end() for match in pattern.finditer(text, start, most) if match.end() in near]
         if places:
             return min(places, key=lambda place: abs(place - wish))

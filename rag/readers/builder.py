@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ..documents import Block, BlockKind, Document, first_line, normalise, title_from
+from collections.abc import Sequence
+
+from ..documents import Block, BlockKind, Document, ReadError, first_line, normalise, title_from
+from .decoding import MAXIMUM_BYTES
+
+SEPARATOR = "\n\n"
 
 
 class HeadingStack:
@@ -49,31 +54,74 @@ class DocumentBuilder:
         """What follows stands on the next page (the first call starts page 1)."""
         self._page_starts.append(self._length)
 
+    def new_section(self) -> None:
+        """What follows stands under no heading so far."""
+        self._headings = HeadingStack()
+
     @property
     def length(self) -> int:
         """Characters so far, separators counted."""
         return self._length
 
-    def add(self, kind: BlockKind, text: str, *, separator: str = "\n\n") -> None:
-        """Append a block; white space around it is dropped, an empty one is left out."""
+    @property
+    def last_kind(self) -> BlockKind | None:
+        """Kind of the block added last."""
+        return self._blocks[-1].kind if self._blocks else None
+
+    def add(self, kind: BlockKind, text: str, *, join: str | None = None) -> None:
+        """Append a block; white space around it is dropped, an empty one is left out.
+
+        With `join` it becomes a part of the block before, after that string, if that is of the same kind.
+        """
         text = normalise(text).strip("\n").rstrip()
-        if kind != "code":
+        if kind != "code" and join is None:
             text = text.lstrip()
         if not text.strip():
             return
-        self._append(kind, text, separator, 0, self._headings.path)
+        last = self._blocks[-1] if self._blocks else None
+        if join is not None and last is not None and last.kind == kind:
+            self._parts[-1] = join
+            self._length += len(join) - len(SEPARATOR)
+            if self._page_starts and self._page_starts[-1] > self._length:
+                self._page_starts[-1] = self._length
+            last.end = self._length + len(text)
+            self._append_text(text)
+        else:
+            self._append(kind, text, 0, self._headings.path)
 
     def heading(self, text: str, level: int) -> None:
         """Append a heading; the blocks after it stand under it."""
         text = " ".join(normalise(text).split())
         if text:
-            self._append("heading", text, "\n\n", level, self._headings.push(level, title_from(text)))
+            self._append("heading", text, level, self._headings.push(level, title_from(text)))
 
-    def _append(self, kind: BlockKind, text: str, separator: str, level: int, path: str) -> None:
+    def add_all(self, text: str, blocks: Sequence[Block], *, keep_headings: bool = False) -> None:
+        """Append a whole text (normalised already) with its blocks, under the headings so far.
+
+        With `keep_headings` its headings hold for what is added later, as if the texts were one.
+        """
+        text = text.rstrip()
+        above = self._headings.path
+        page = len(self._page_starts) or None
+        for block in blocks:
+            if keep_headings and block.kind == "heading":
+                self._headings.push(block.level, block.heading_path.rsplit(" > ", 1)[-1])
+            path = self._headings.path if keep_headings else " > ".join(filter(None, (above, block.heading_path)))
+            start, end = block.start + self._length, min(block.end, len(text)) + self._length
+            if end > start:
+                self._blocks.append(Block(block.kind, start, end, block.level, path, page))
+        self._append_text(text)
+
+    def _append(self, kind: BlockKind, text: str, level: int, path: str) -> None:
         page = len(self._page_starts) or None
         self._blocks.append(Block(kind, self._length, self._length + len(text), level, path, page))
-        self._parts += (text, separator)
-        self._length += len(text) + len(separator)
+        self._append_text(text)
+
+    def _append_text(self, text: str) -> None:
+        self._parts += (text, SEPARATOR)
+        self._length += len(text) + len(SEPARATOR)
+        if self._length > MAXIMUM_BYTES:
+            raise ReadError(f"more than {MAXIMUM_BYTES // 1_000_000} million characters of text: split the file")
 
     def document(self) -> Document:
         """The document. Its title is `title`, else the first heading, else the first line."""

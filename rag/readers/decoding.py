@@ -91,53 +91,74 @@ def _strict(data: bytes, encoding: str) -> str:
 
 
 def _decode_legacy(data: bytes) -> str:
+    """Text in an encoding of before Unicode."""
     sample = data[:200_000]
-    if _mostly_korean(sample):
-        try:
-            return data.decode("cp949")
-        except UnicodeDecodeError:
-            pass
+    for encoding, plausible in (("cp949", _korean), ("cp1252", _western)):
+        if plausible(sample):
+            try:
+                return data.decode(encoding)
+            except UnicodeDecodeError:
+                continue
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample, threshold=0.2).best()
-    if best is not None and best.encoding not in ("utf_8", "ascii"):
-        encoding = "cp1252" if best.encoding in _LATIN and _is_cp1252(data) else best.encoding
+    best = from_bytes(sample, threshold=0.15).best()
+    if best is not None and best.encoding not in _UNLIKELY and best.chaos < 0.1:
         try:
-            return data.decode(encoding)
+            return data.decode(best.encoding)
         except UnicodeDecodeError:
             pass
-    if _is_cp1252(data) and _western(sample):
-        return data.decode("cp1252")
     raise ReadError("its text encoding cannot be told with confidence: save it as UTF-8")
 
 
-_LATIN = ("latin_1", "iso8859_15", "cp1252", "cp1250", "iso8859_9", "cp1254", "iso8859_3", "cp1257", "iso8859_14")
+_UNLIKELY = frozenset(("utf_8", "ascii", "utf_7", "cp037", "cp500", "cp1026", "cp1140", "cp273", "cp424", "cp875"))
+_COMMON_SYLLABLES = frozenset("이다는의에을가고하지은를기로사한도서인자시대어해정일리그수나전부스제")
+_WESTERN_SIGNS = frozenset("àâäáãåæçéèêëíìîïñóòôöõøœúùûüýÿßÀÂÄÁÅÆÇÉÈÊËÍÎÏÑÓÔÖØŒÚÙÛÜ’‘“”„«»–—…•°§©®™€£·¿¡½¼²³×\xa0š")
 
 
-def _mostly_korean(sample: bytes) -> bool:
-    """Whether the bytes above 127 come in pairs that are mostly common Hangul syllables of EUC-KR."""
+def _korean(sample: bytes) -> bool:
+    """Whether the bytes above 127 come in pairs that spell Korean: Chinese in GBK lies in the same range."""
+    high = b"".join(re.findall(rb"[\x80-\xff]+", sample))
     pairs = len(_HIGH_PAIR.findall(sample))
-    high = sum(len(run) for run in re.findall(rb"[\x80-\xff]+", sample))
-    return pairs > 0 and len(_HANGUL_PAIR.findall(sample)) >= 0.6 * pairs and pairs * 2 >= 0.8 * high
-
-
-def _is_cp1252(data: bytes) -> bool:
-    return not re.search(rb"[\x81\x8d\x8f\x90\x9d]", data)
+    hangul = _HANGUL_PAIR.findall(sample)
+    if not hangul or len(hangul) < 0.6 * pairs or 2 * pairs < 0.8 * len(high):
+        return False
+    if len(hangul) < 20:
+        return 2 * len(hangul) == len(high)
+    common = sum(pair.decode("cp949") in _COMMON_SYLLABLES for pair in hangul)
+    return common >= 0.2 * len(hangul)
 
 
 def _western(sample: bytes) -> bool:
-    """Mostly ASCII letters with single letters above 127 in between, as Western European text has."""
-    high = re.findall(rb"[\x80-\xff]+", sample)
-    return sum(len(run) for run in high) * 5 <= len(sample) and sum(len(run) > 2 for run in high) * 10 <= len(high)
+    """Mostly ASCII, and above it almost only the letters and signs that Western European texts use."""
+    if re.search(rb"[\x81\x8d\x8f\x90\x9d]", sample):
+        return False
+    high = re.sub(rb"[\x00-\x7f]+", b"", sample).decode("cp1252")
+    return len(high) * 4 <= len(sample) and sum(sign in _WESTERN_SIGNS for sign in high) >= 0.9 * len(high)
 
 
 def _utf16_without_bom(head: bytes) -> str | None:
-    """UTF-16 of mostly ASCII: every other byte is NUL."""
-    even, odd = head[0::2], head[1::2]
-    if len(odd) < 2:
+    """UTF-16 without its mark: in the right byte order it is printable text of the usual scripts."""
+    head = head[: len(head) // 2 * 2]
+    order = "le" if head[1::2].count(0) >= head[0::2].count(0) else "be"
+    try:
+        text = head.decode(f"utf-16-{order}", errors="ignore")
+    except UnicodeDecodeError:
         return None
-    if odd.count(0) * 2 > len(odd) and even.count(0) * 20 < len(even):
-        return "utf-16-le"
-    if even.count(0) * 2 > len(even) and odd.count(0) * 20 < len(odd):
-        return "utf-16-be"
-    return None
+    if len(text) < 2 or "\0" in text:
+        return None
+    usual = sum(_usual(character) for character in text)
+    return f"utf-16-{order}" if usual >= 0.97 * len(text) and len(set(text)) > 1 else None
+
+
+def _usual(character: str) -> bool:
+    code = ord(character)
+    return (
+        32 <= code < 127
+        or code in (9, 10, 13)
+        or 0xA0 <= code < 0x250
+        or 0x2010 <= code < 0x2030
+        or 0x3000 <= code < 0x3100
+        or 0x4E00 <= code < 0xA000
+        or 0xAC00 <= code < 0xD7A4
+        or 0xFF00 <= code < 0xFFF0
+    )

@@ -17,7 +17,7 @@ class TextReader(Reader):
 
     name = "text"
     media_types = ("text/plain",)
-    suffixes = (".txt", ".text", ".log")
+    suffixes = (".txt", ".text", ".log", ".tex", ".srt", ".vtt")
 
     def sniff(self, head: bytes, path: Path) -> float:
         return 0.25 if looks_like_text(head) else 0.0

@@ -1,0 +1,116 @@
+"""JSON and JSON Lines as lines ``key: value``; each element of the outermost list is a paragraph of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..documents import Document, NoText, ReadError, first_line
+from .base import Reader
+from .builder import DocumentBuilder
+from .decoding import looks_like_text, read_text
+from .text import paragraphs
+
+_OBJECT = re.compile(rb'\s*(?:\{\s*"[^"]{0,200}"\s*:|\[\s*[{\[]\s*["\[{\d])')
+_TITLES = ("title", "name", "subject", "heading")
+
+
+class JsonReader(Reader):
+    """Reads JSON and JSON Lines. A text that only resembles JSON is read as plain text, and a note says so."""
+
+    name = "JSON"
+    media_types = ("application/json", "application/jsonl")
+    suffixes = (".json", ".jsonl", ".ndjson", ".geojson")
+
+    def sniff(self, head: bytes, path: Path) -> float:
+        if not looks_like_text(head):
+            return 0.0
+        return 0.6 if _OBJECT.match(head) else 0.2
+
+    def read(self, path: Path) -> Document:
+        text = read_text(path)
+        lines = path.suffix.lower() in (".jsonl", ".ndjson")
+        try:
+            if not lines:
+                return _document([json.loads(text)], self.media_types[0])
+        except ValueError as error:
+            if not text.rstrip().count("\n"):
+                return _plain(text, error)
+            first_error = error
+        except RecursionError as error:
+            raise ReadError("its JSON is nested too deeply to be read") from error
+        else:
+            first_error = ValueError("no line is JSON")
+        return _read_lines(text, self.media_types[1]) or _plain(text, first_error)
+
+
+def _read_lines(text: str, media_type: str) -> Document | None:
+    """JSON Lines; None where fewer than half of the lines are JSON."""
+    values, broken = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError):
+                broken.append(number)
+    if len(values) <= len(broken):
+        return None
+    document = _document(values, media_type)
+    if broken:
+        shown = ", ".join(map(str, broken[:10])) + (", …" if len(broken) > 10 else "")
+        document.notes.append(f"not JSON and left out: lines {shown}")
+        document.partial = True
+    return document
+
+
+def _plain(text: str, error: Exception) -> Document:
+    note = f"not valid JSON ({error}), read as plain text"
+    return Document(first_line(text), text, "text/plain", paragraphs(text), [note])
+
+
+def _document(values: list[Any], media_type: str) -> Document:
+    builder = DocumentBuilder(media_type)
+    records = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+    if len(values) == 1 and isinstance(values[0], dict):
+        builder.title = next((v for k in _TITLES if isinstance(v := values[0].get(k), str)), "")
+    for record in records:
+        builder.add("table", "\n".join(_lines(record)))
+    if not builder.length:
+        raise NoText("no value in it")
+    return builder.document()
+
+
+def _lines(record: Any) -> Iterator[str]:
+    """``key: value`` lines in order, nested keys as ``outer.inner``, without recursion."""
+    stack: list[tuple[str, Any]] = [("", record)]
+    while stack:
+        key, value = stack.pop()
+        if isinstance(value, dict):
+            inner = [(f"{key}.{name}" if key else str(name), part) for name, part in value.items()]
+            stack.extend(reversed(inner))
+        elif isinstance(value, list):
+            if value and all(not isinstance(part, (dict, list)) for part in value) and _short(value):
+                yield _line(key, ", ".join(_scalar(part) for part in value))
+            else:
+                stack.extend((key, part) for part in reversed(value))
+        else:
+            text = _scalar(value)
+            if text.strip():
+                yield _line(key, text)
+
+
+def _line(key: str, text: str) -> str:
+    return f"{key}: {text}" if key else text
+
+
+def _short(values: list[Any]) -> bool:
+    return len(values) <= 100 and all(len(str(value)) <= 80 for value in values)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value)

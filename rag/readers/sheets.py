@@ -1,0 +1,57 @@
+"""Excel workbooks (xlsx): each sheet under its name, each row a line ``column: value | column: value``.
+
+Formulas give the values that the program saved last; one never calculated gives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..documents import Document, NoText
+from .archives import check_archive, office_score
+from .base import Reader
+from .builder import DocumentBuilder
+from .tables import table_lines
+
+MAXIMUM_COLUMNS = 1024
+
+
+class SheetsReader(Reader):
+    """Reads xlsx, row by row."""
+
+    name = "Excel"
+    media_types = ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)
+    suffixes = (".xlsx", ".xlsm")
+
+    def sniff(self, head: bytes, path: Path) -> float:
+        return office_score(head, path, "xl/workbook.xml", self.suffixes)
+
+    def read(self, path: Path) -> Document:
+        check_archive(path)
+        import openpyxl
+
+        workbook = openpyxl.load_workbook(str(path), read_only=True, data_only=True, keep_links=False)
+        builder = DocumentBuilder(self.media_types[0])
+        builder.title = workbook.properties.title or ""
+        try:
+            for sheet in workbook.worksheets:
+                lines = [line for line in table_lines(_rows(sheet)) if line]
+                if lines:
+                    builder.heading(sheet.title, 1)
+                    builder.add("table", "\n".join(lines))
+        finally:
+            workbook.close()
+        if not builder.length:
+            raise NoText("no cell with a value")
+        return builder.document()
+
+
+def _rows(sheet: Any) -> Iterator[tuple[object, ...]]:
+    """The rows that hold something, without the empty cells at their ends."""
+    sheet.reset_dimensions()  # some programs write a wrong size, which would cut the sheet
+    for row in sheet.iter_rows(values_only=True, max_col=MAXIMUM_COLUMNS):
+        last = max((number for number, cell in enumerate(row, 1) if cell is not None), default=0)
+        if last:
+            yield row[:last]

@@ -1,0 +1,71 @@
+"""Rows of cells to readable lines, one a row: ``column: value | column: value``. It knows no format.
+
+The column names stand in every line, so that a passage out of the middle of a table can be read alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+_NUMBER = re.compile(r"[-+]?[\d.,:/%€$₩£ -]*\d[\d.,:/%€$₩£ -]*")
+HEADER_LENGTH = 80
+"""Most characters of a column's name; a row with a longer cell is no header."""
+
+
+def cell_text(value: object) -> str:
+    """A cell as one line: whole numbers without ``.0``, dates in ISO form, no line ends."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
+    return " ".join(str(value).split())
+
+
+def table_lines(rows: Iterable[Sequence[object]], *, header: bool | None = None) -> Iterator[str]:
+    """The lines of a table; a row without text gives an empty line.
+
+    Parameters
+    ----------
+    header : bool, optional
+        Whether the first row names the columns; by default judged by its look (short distinct words, a second row).
+
+    Examples
+    --------
+    >>> list(table_lines([["City", "People"], ["Seoul", 9411211]]))
+    ['City | People', 'City: Seoul | People: 9411211']
+    """
+    iterator = iter(rows)
+    first = next(iterator, None)
+    if first is None:
+        return
+    names = [cell_text(cell) for cell in first]
+    yield " | ".join(name for name in names if name)
+    if not (_is_header(names) if header is None else header):
+        names = []
+    for row in iterator:
+        yield _line(row, names)
+
+
+def _line(row: Sequence[object], names: list[str]) -> str:
+    parts = []
+    for number, cell in enumerate(row):
+        text = cell_text(cell)
+        if text:
+            name = names[number] if number < len(names) else ""
+            parts.append(f"{name}: {text}" if name else text)
+    return " | ".join(parts)
+
+
+def _is_header(names: list[str]) -> bool:
+    filled = [name for name in names if name]
+    return (
+        len(filled) >= max(1, len(names) - 1)
+        and len(set(filled)) == len(filled)
+        and all(len(name) <= HEADER_LENGTH and not _NUMBER.fullmatch(name) for name in filled)
+    )
