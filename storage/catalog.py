@@ -19,6 +19,7 @@ from .documents import DocumentsPart
 from .errors import LibraryDamaged, LibraryMissing, LibraryTooNew
 from .maintenance import MaintenancePart
 from .passages import PassagesPart
+from .selection import Selections
 from .sessions import SessionsPart
 from .slots import SlotsPart
 from .vectors import VectorsPart
@@ -48,6 +49,7 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
 
     def __init__(self, folder: Path, library: Database) -> None:
         self.folder = folder
+        self._selections = Selections()
         self._opening = threading.Lock()
         self._databases = {"library": library}
         self._elsewhere: tempfile.TemporaryDirectory[str] | None = None

@@ -6,10 +6,11 @@ of passages that went; either all of it is seen by readers or nothing.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from . import lexical, paths, tokenise
 from .collections import bump_state
@@ -31,7 +32,8 @@ class DocumentsPart(Part):
         self, collection_id: int, *, source_id: int | None = None, statuses: Iterable[str] | None = None
     ) -> list[DocumentRecord]:
         """The documents of a collection, in the order of their paths."""
-        query = select(_DOCUMENT).where(Document.collection_id == collection_id).order_by(_DOCUMENT.c.path)
+        columns = [_DOCUMENT.c[field.name] for field in dataclasses.fields(DocumentRecord)]
+        query = select(*columns).where(Document.collection_id == collection_id).order_by(_DOCUMENT.c.path)
         if source_id is not None:
             query = query.where(Document.source_id == source_id)
         if statuses is not None:
@@ -155,10 +157,8 @@ def _renamed(
     return {"key": document_id, **{"new_" + name: value for name, value in values.items()}}
 
 
-def _document_record(row: Row[Any]) -> DocumentRecord:
+def _document_record(row: Any) -> DocumentRecord:
+    document_id, collection_id, source_id, path, relative_path, *rest = row
     return DocumentRecord(
-        id=row.id, collection_id=row.collection_id, source_id=row.source_id, path=paths.from_bytes(row.path),
-        relative_path=paths.from_bytes(row.relative_path), size=row.size, mtime_ns=row.mtime_ns,
-        content_hash=row.content_hash, reader=row.reader, status=row.status, reason=row.reason, title=row.title,
-        media_type=row.media_type, passage_count=row.passage_count,
-    )  # fmt: skip
+        document_id, collection_id, source_id, paths.from_bytes(path), paths.from_bytes(relative_path), *rest
+    )

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 from .database import Database
+from .selection import Selections
 
 
 class Part(Protocol):
     """The side of the catalog that its parts see."""
 
     folder: Path
+    _selections: Selections
 
     @property
     def read_only(self) -> bool: ...

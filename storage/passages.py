@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -82,7 +81,7 @@ class PassagesPart(Part):
         return {passage_id: sorted(others) for passage_id, others in found.items()}
 
     def passage_ids(self, collection_id: int, path: str | None = None) -> np.ndarray:
-        """Ids of a collection's passages, int64, ascending.
+        """Ids of a collection's passages, int64, ascending, not to be written to.
 
         Parameters
         ----------
@@ -92,7 +91,7 @@ class PassagesPart(Part):
             for everything in it. Composed and decomposed spellings of a name are the same.
         """
         with self._library.reading() as connection:
-            return _passage_ids(connection, collection_id, path)
+            return self._selections.ids(connection, collection_id, path)
 
     def changes_since(self, collection_id: int, state: int) -> Changes | None:
         """The passages that came and went since the collection was at `state`; None where that is not known any more,
@@ -121,7 +120,7 @@ class PassagesPart(Part):
         if k < 1:
             return []
         with self._library.reading() as connection:
-            allowed = None if path is None else _passage_ids(connection, collection_id, path)
+            allowed = None if path is None else self._selections.ids(connection, collection_id, path)
             return lexical.search(connection, collection_id, query, k, allowed)
 
     def token_counts(self, collection_id: int, tokens: Sequence[str]) -> dict[str, int]:
@@ -132,28 +131,6 @@ class PassagesPart(Part):
 
 def _ids(connection: Connection, query: Any) -> np.ndarray:
     return np.sort(np.fromiter((row[0] for row in connection.execute(query)), dtype=np.int64))
-
-
-def _passage_ids(connection: Connection, collection_id: int, path: str | None) -> np.ndarray:
-    if path is None:
-        return _ids(connection, select(Passage.id).where(Passage.collection_id == collection_id))
-    by_document = defaultdict(list)
-    rows = connection.execute(select(Passage.document_id, Passage.id).where(Passage.collection_id == collection_id))
-    for document_id, passage_id in rows:
-        by_document[document_id].append(passage_id)
-    fits = paths.glob_pattern(path).fullmatch
-    documents = connection.execute(
-        select(Document.id, Document.display_relative_path, Document.display_path).where(
-            Document.collection_id == collection_id
-        )
-    )
-    found = [
-        passage_id
-        for document_id, relative, absolute in documents
-        if fits(relative) or fits(absolute)
-        for passage_id in by_document[document_id]
-    ]
-    return np.sort(np.array(found, dtype=np.int64))
 
 
 def _passage_record(row: Row[Any]) -> PassageRecord:

@@ -69,7 +69,7 @@ def _words(text: str) -> list[str]:
 
 def _bounded(words: list[str]) -> list[str]:
     """`words` with those cut to pieces that are longer than any word of a language, such as encoded data."""
-    if not any(len(word) > _LONGEST for word in words):
+    if max(map(len, words), default=0) <= _LONGEST:
         return words
     return [piece for word in words for piece in (_pieces(word) if len(word) > _LONGEST else (word,))]
 

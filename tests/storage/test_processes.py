@@ -189,3 +189,36 @@ def test_a_full_disk_is_said_and_loses_nothing(small_disk: Path) -> None:
         (small_disk / "ballast").unlink()
         put(catalog, collection, [new_document("more", ["room again"])])
         assert len(catalog.documents(collection)) == committed + 1
+
+
+CREATE = """
+import sys
+from pathlib import Path
+sys.path.append(sys.argv[2])
+from library_parts import new_collection
+from slotrag.storage import Catalog
+sys.stdin.read()
+with Catalog.open(Path(sys.argv[1])) as catalog:
+    new_collection(catalog, sys.argv[3])
+    catalog.create_session(sys.argv[3])
+    catalog.put_slots("c", {b"k" * 32: sys.argv[3].encode()})
+"""
+
+
+def test_several_processes_make_the_same_library(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CREATE, str(tmp_path / "library"), str(SUPPORT)]
+    processes = [
+        subprocess.Popen([*command, f"c{number}"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in range(5)
+    ]
+    time.sleep(1.5)
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    errors = [process.communicate()[1] for process in processes]
+    assert errors == [""] * 5
+    with Catalog.open(tmp_path / "library") as catalog:
+        assert sorted(record.name for record in catalog.collections()) == [f"c{number}" for number in range(5)]
+        assert sum(record.is_default for record in catalog.collections()) == 1
+        assert len(catalog.sessions()) == 5
