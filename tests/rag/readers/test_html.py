@@ -1,0 +1,56 @@
+"""Reading HTML: main text, headings, lists, tables, code, encodings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotrag.rag.documents import NoText
+from slotrag.rag.readers import read
+
+PAGE = """<!DOCTYPE html><html><head><title>The house</title><style>p {color: red}</style></head><body>
+<nav><a href="/">Home page link</a></nav><script>var hidden = 1;</script>
+<h1>House</h1><p>The boiler is <b>serviced</b>
+every year.</p><h2>Costs</h2><ul><li>Water</li><li>Power</li></ul>
+<table><tr><th>Item</th><th>Price</th></tr><tr><td>Water</td><td>20</td></tr></table>
+<pre>def cost():
+    return 20</pre></body></html>"""
+
+
+def write(folder: Path, data: str | bytes, name: str = "page.html") -> Path:
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def test_main_text_with_its_blocks(tmp_path: Path) -> None:
+    document = read(write(tmp_path, PAGE))
+    parts = {(block.kind, document.text[block.start : block.end]): block for block in document.blocks}
+    assert document.title == "The house"
+    assert parts["heading", "House"].level == 1
+    assert parts["heading", "Costs"].heading_path == "House > Costs"
+    assert parts["paragraph", "The boiler is serviced every year."].heading_path == "House"
+    assert ("code", "def cost():\n    return 20") in parts
+    assert any(kind == "list" and "Water" in text for kind, text in parts)
+    assert any(kind == "table" and "Water" in text and "20" in text for kind, text in parts)
+    for left_out in ("Home page link", "hidden", "color"):
+        assert left_out not in document.text
+
+
+def test_the_declared_encoding_is_used(tmp_path: Path) -> None:
+    page = '<html><head><meta charset="euc-kr"></head><body><p>보일러 점검</p></body></html>'
+    assert "보일러 점검" in read(write(tmp_path, page.encode("cp949"))).text
+
+
+def test_html_under_another_suffix_is_read_as_html(tmp_path: Path) -> None:
+    assert "<p>" not in read(write(tmp_path, PAGE, "page.txt")).text
+
+
+def test_a_page_of_scripts_alone_has_no_text(tmp_path: Path) -> None:
+    with pytest.raises(NoText):
+        read(write(tmp_path, "<!doctype html><html><body><script>run()</script></body></html>"))
+
+
+def test_deep_nesting_is_survived(tmp_path: Path) -> None:
+    deep = "<!doctype html><html><body><p>Before.</p>" + "<div>" * 20_000 + "</body></html>"
+    assert "Before." in read(write(tmp_path, deep)).text
