@@ -24,7 +24,7 @@ from .language_share import main_language, multilingual_notice
 from .locking import WriterLock
 from .noise import noise_level, questions
 from .results import IndexReport
-from .scanning import PENDING, SEARCHABLE, Scan, Scanner
+from .scanning import PENDING, SEARCHABLE, ReaderVersions, Scan, Scanner
 from .sources import Target, targets
 from .vectors import IndexKeeper
 
@@ -114,15 +114,13 @@ class IndexRun:
 
     def scan(self, collection: CollectionRecord | None, wanted: Sequence[Target]) -> Scan:
         """Compare the sources with the collection."""
-        from .readers import READERS_VERSION
-
         catalog = self.parts.catalog
         scanner = Scanner(
             catalog.documents(collection.id) if collection is not None else [],
             nested=[target.path for target in wanted]
             + ([source.path for source in catalog.sources(collection.id)] if collection is not None else []),
             library=catalog.folder,
-            readers=READERS_VERSION,
+            readers=ReaderVersions.now(),
             listener=self.listener,
             cancel=self.cancel,
         )
@@ -132,8 +130,6 @@ class IndexRun:
         self, collection: CollectionRecord, wanted: Sequence[Target], scan: Scan, report: IndexReport
     ) -> CollectionRecord:
         """Store what the scan found and finish the collection. The caller holds the lock."""
-        from .readers import READERS_VERSION
-
         catalog, shelf = self.parts.catalog, self.parts.shelf
         sources = [self._source(collection, target) for target in wanted]
         indexer = Indexer(
@@ -141,7 +137,7 @@ class IndexRun:
             collection,
             sources,
             limit=collection.splitting["tokens"],
-            readers=READERS_VERSION,
+            readers=ReaderVersions.now(),
             encoder=lambda: shelf.of(collection),
             report=report,
             listener=self.listener,

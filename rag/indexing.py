@@ -18,7 +18,7 @@ from ..storage.records import CollectionRecord, NewDocument, NewPassage
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
 from .results import IndexReport, SkippedFile
-from .scanning import PENDING, SEARCHABLE, Rename, Scan, Work
+from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work
 from .splitting import split
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class Indexer:
         Ids of the sources, by the position of the scan's targets.
     limit : int
         Most tokens of a passage.
-    readers : str
-        Version of the readers.
+    readers : ReaderVersions
     encoder : callable
         Gives the encoder; called only when there is something to encode or to split.
     """
@@ -74,7 +73,7 @@ class Indexer:
         sources: Sequence[int],
         *,
         limit: int,
-        readers: str,
+        readers: ReaderVersions,
         encoder: Callable[[], Encoder],
         report: IndexReport,
         listener: ProgressListener | None = None,
@@ -182,7 +181,7 @@ class Indexer:
         reason: str,
         title: str = "",
         media_type: str = "",
-        reader: str = "none",
+        reader: str = "",
         passages: Sequence[NewPassage] = (),
     ) -> NewDocument:
         return NewDocument(
@@ -192,7 +191,7 @@ class Indexer:
             size=work.file.size,
             mtime_ns=work.mtime_ns,
             content_hash=work.content_hash,
-            reader=f"{reader} {self._readers}",
+            reader=reader or self._readers.unread,
             status=status,
             reason=reason,
             title=title,

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -98,6 +98,35 @@ class Scan:
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderVersions:
+    """Which readers are installed, to tell whether a file would be read as it was.
+
+    Attributes
+    ----------
+    installed : dict of str to str
+        ``NAME/VERSION`` by name.
+    unread : str
+        What stands for the reader of a file that none could read; another one after any change of the readers.
+    """
+
+    installed: Mapping[str, str]
+    unread: str
+
+    @classmethod
+    def now(cls) -> ReaderVersions:
+        """Those of this installation."""
+        from .readers import READERS_VERSION
+        from .readers.registry import readers
+
+        return cls({name: f"{name}/{reader.version}" for name, reader in readers().items()}, f"none/{READERS_VERSION}")
+
+    def current(self, reader: str) -> bool:
+        """Whether what `reader` made is what would be made now; a reader that is not there now is taken at its word."""
+        name = reader.split("/")[0]
+        return reader == self.installed.get(name, reader if name != "none" else self.unread)
+
+
 class Scanner:
     """Walks targets and compares what is there with a collection's documents.
 
@@ -109,8 +138,8 @@ class Scanner:
         Paths of all followed sources: a file below an inner one is left to that one.
     library : Path
         The library's own folder, which is never indexed.
-    readers : str
-        Version of the readers; a document that another version read is read anew.
+    readers : ReaderVersions
+        A document that another version of its reader read is read anew.
     """
 
     def __init__(
@@ -119,7 +148,7 @@ class Scanner:
         *,
         nested: Sequence[str],
         library: Path,
-        readers: str,
+        readers: ReaderVersions,
         listener: ProgressListener | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
@@ -256,7 +285,7 @@ class Scanner:
         return document.content_hash == digest and self._read_before(document)
 
     def _read_before(self, document: DocumentRecord) -> bool:
-        return document.status != PENDING and document.reader.endswith(self._readers)
+        return document.status != PENDING and self._readers.current(document.reader)
 
     @staticmethod
     def _keep(
@@ -345,14 +374,16 @@ def content_hash(path: str, between: Callable[[], None] = lambda: None) -> tuple
     return digest.digest(), ""
 
 
-def _why(document: DocumentRecord | None, digest: bytes | None, problem: str, readers: str) -> tuple[str, str]:
+def _why(
+    document: DocumentRecord | None, digest: bytes | None, problem: str, readers: ReaderVersions
+) -> tuple[str, str]:
     if document is None:
         return "new", problem or "not indexed before"
     if document.status == PENDING:
         return "new", "an earlier run did not get to it"
     if document.status not in SEARCHABLE:
         return "new", problem or f"it could not be indexed before ({document.reason})"
-    if digest is not None and document.content_hash == digest and not document.reader.endswith(readers):
+    if digest is not None and document.content_hash == digest and not readers.current(document.reader):
         return "updated", "slotrag reads this kind of file in another way now"
     return "updated", problem or "its content changed"
 

@@ -578,3 +578,18 @@ def test_a_failing_encoder_leaves_the_library_whole(library, docs, monkeypatch, 
     monkeypatch.undo()
     assert counts(library.index()) == {"new": 4}
     fresh(library, docs)
+
+
+def test_only_what_another_version_of_its_reader_read_is_read_anew(library, docs, calls, monkeypatch, fresh):
+    from slotrag.rag.readers import registry
+
+    (docs / "odd.dat").write_bytes(bytes(range(256)) * 20)
+    library.index([docs])
+    calls()
+    markdown = registry.readers()["markdown"]
+    monkeypatch.setattr(type(markdown), "version", "next")
+    report = library.index()
+    assert counts(report) == {"updated": 1, "unchanged": 3} and calls() == 0
+    assert counts(library.index()) == {"unchanged": 4}
+    monkeypatch.setattr(registry, "_readers", {n: r for n, r in registry.readers().items() if n != "markdown"})
+    assert counts(library.index()) == {"unchanged": 4}, "a reader that cannot be loaded wipes nothing"
