@@ -24,14 +24,14 @@ class FusionSettings:
     constant : float
         Added to every rank, not negative; the larger, the less ranks count beside scores.
     dense_weight, lexical_weight : float
-        Factor of each side.
+        Factor of each side; where they sum to 1, so does the score of a passage that is first on both sides.
     depth : int
         Candidates that each side gives.
     """
 
-    constant: float = 100.0
-    dense_weight: float = 1.0
-    lexical_weight: float = 1.0
+    constant: float = 500.0
+    dense_weight: float = 0.6
+    lexical_weight: float = 0.4
     depth: int = 100
 
     def __post_init__(self) -> None:
@@ -45,7 +45,8 @@ class FusionSettings:
 
 
 HYBRID = FusionSettings()
-"""The setting that searches use."""
+"""The setting that searches use. Of those tried it is the furthest above the better side on the worst of Cranfield,
+CISI, XQuAD (minilm-l6) and KorQuAD (e5-small), by nDCG@10 on every other query; the other queries agree."""
 
 BETWEEN_COLLECTIONS = 60.0
 """The constant with which the results of several collections are fused."""
@@ -56,8 +57,9 @@ def fuse_sides(
 ) -> list[tuple[Id, float]]:
     """The two sides of a hybrid search in one list, best first.
 
-    An id's fused score is the sum over the sides that found it of ``weight * share / (constant + rank)``, ranks from 1,
-    where its share is its score on that side over the side's best, at least 0. (Plain reciprocal ranks count a side's
+    An id's fused score is the sum over the sides that found it of
+    ``weight * share * (constant + 1) / (constant + rank)``, ranks from 1, where its share is its score on that side
+    over the side's best, at least 0. (Plain reciprocal ranks count a side's
     tenth hit nearly as much as its first even where its score is far lower; with a dense side much weaker than the
     lexical one that makes the fused list worse than the better side.) Equal scores keep the order of first appearance,
     dense first.
@@ -86,10 +88,10 @@ def side_shares(side: Sequence[tuple[Id, float]], weight: float, constant: float
     Examples
     --------
     >>> side_shares([("b", 9.0), ("c", 3.0)], weight=1.0, constant=1.0)
-    {'b': 0.5, 'c': 0.1111111111111111}
+    {'b': 1.0, 'c': 0.2222222222222222}
     """
     best = side[0][1] if side else 0.0
     return {
-        identifier: weight * (max(score, 0.0) / best if best > 0 else 1.0) / (constant + rank)
+        identifier: weight * (max(score, 0.0) / best if best > 0 else 1.0) * (constant + 1) / (constant + rank)
         for rank, (identifier, score) in enumerate(side, start=1)
     }

@@ -12,8 +12,13 @@ sides = st.dictionaries(st.integers(0, 20), st.floats(-1, 50), max_size=12).map(
 
 
 def test_scores_are_reciprocal_ranks_scaled_by_the_share_of_the_best():
-    fused = dict(fuse_sides([(7, 0.8), (8, 0.6)], [(8, 20.0), (9, 5.0)], FusionSettings(constant=60)))
-    assert fused == pytest.approx({7: 1 / 61, 8: 0.75 / 62 + 1 / 61, 9: 0.25 / 62})
+    settings = FusionSettings(constant=60, dense_weight=2, lexical_weight=1)
+    fused = dict(fuse_sides([(7, 0.8), (8, 0.6)], [(8, 20.0), (9, 5.0)], settings))
+    assert fused == pytest.approx({7: 2, 8: 2 * 0.75 * 61 / 62 + 1, 9: 0.25 * 61 / 62})
+
+
+def test_first_on_both_sides_scores_one():
+    assert fuse_sides([(1, 0.7), (2, 0.1)], [(1, 12.0)])[0] == (1, pytest.approx(1.0))
 
 
 def test_the_hit_that_both_sides_rate_well_comes_first():
@@ -23,8 +28,8 @@ def test_the_hit_that_both_sides_rate_well_comes_first():
 def test_a_far_better_first_hit_outweighs_being_second_on_both_sides():
     fused = fuse_sides([(1, 0.82), (2, 0.80)], [(1, 30.0), (2, 10.0), (3, 9.0)])
     assert [key for key, _ in fused] == [1, 2, 3]
-    lone = fuse_sides([(2, 0.82), (3, 0.81), (1, 0.80)], [(1, 30.0), (2, 5.0), (3, 5.0)])
-    assert lone[0][0] == 1
+    third_on_the_other = fuse_sides([(2, 0.82), (3, 0.81), (1, 0.80)], [(1, 30.0), (2, 5.0), (3, 5.0)])
+    assert third_on_the_other[0][0] == 1
 
 
 def test_a_weight_of_zero_leaves_the_other_order():
