@@ -4,9 +4,7 @@ import pytest
 from libraries import open_library, write
 from slotrag.rag.language_share import main_language, multilingual_notice
 
-KOREAN = {
-    f"{n}.txt": f"도서관은 아침 아홉 시에 연다. 회원 {n}명은 책을 다섯 권까지 빌릴 수 있다." for n in range(6)
-}
+KOREAN = {f"{n}.txt": f"도서관은 아침 아홉 시에 연다. 회원 {n}명은 책을 다섯 권까지 빌릴 수 있다." for n in range(6)}
 ENGLISH = {f"en{n}.txt": f"The library opens at nine and lends {n} books to each of its members." for n in range(4)}
 
 
