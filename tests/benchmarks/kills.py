@@ -166,11 +166,15 @@ def main() -> None:
     print(json.dumps({"fresh_seconds": round(seconds, 2), "passages": len(wanted[0])}), flush=True)
     chance = random.Random(arguments.seed)
     good = 0
-    for number in range(1, arguments.kills + 1):
+    kills = 0
+    while kills < arguments.kills:
         after = chance.uniform(appeared, seconds)
         found = one_kill(arguments.work / "killed", arguments.folder, arguments.encoder, after, queries, wanted)
+        if not found["killed"] and found["ok"]:
+            continue  # it had ended before
+        kills += 1
         good += bool(found["ok"])
-        print(json.dumps({"kill": number, **found}), flush=True)
+        print(json.dumps({"kill": kills, **found}), flush=True)
     print(json.dumps({"kills": arguments.kills, "ok": good}), flush=True)
     sys.exit(good < arguments.kills)
 
