@@ -7,14 +7,14 @@ soon as all their vectors are there, so a killed run loses at most a batch and n
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..storage.records import CollectionRecord, NewDocument, NewPassage
+from .ahead import ahead
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
 from .results import IndexReport, SkippedFile
@@ -34,11 +34,10 @@ BATCH_TEXTS = 64
 TRANSACTION_PASSAGES = 512
 """Passages of documents that are stored in one transaction at most (a longer document has one of its own)."""
 
-_AHEAD = 8
-_PENDING_CHUNK = 1000
+AHEAD_CHARACTERS = 4_000_000
+"""Characters of documents that are read ahead of the encoder."""
 
-In = TypeVar("In")
-Out = TypeVar("Out")
+_PENDING_CHUNK = 1000
 
 
 @dataclass(slots=True)
@@ -115,15 +114,17 @@ class Indexer:
         encoder = self._encoder()
         window: list[Prepared] = []
         passages = 0
-        for prepared in ahead(lambda work: self._prepare(work, encoder), works, _AHEAD):
-            self._raise_if_cancelled()
-            self._progress("read", self._done + len(window), prepared.work.file.path)
-            window.append(prepared)
-            passages += len(prepared.inputs)
-            if passages >= WINDOW_PASSAGES:
-                self._flush(window, encoder)
-                window, passages = [], 0
-        self._flush(window, encoder)
+        reading = ahead(lambda work: self._prepare(work, encoder), works, weigh=_characters, budget=AHEAD_CHARACTERS)
+        with closing(reading):
+            for prepared in reading:
+                self._raise_if_cancelled()
+                self._progress("read", self._done + len(window), prepared.work.file.path)
+                window.append(prepared)
+                passages += len(prepared.inputs)
+                if passages >= WINDOW_PASSAGES:
+                    self._flush(window, encoder)
+                    window, passages = [], 0
+            self._flush(window, encoder)
 
     def _note_pending(self, works: Sequence[Work]) -> None:
         """Let the catalog show what is still to be read, should this run not get to it."""
@@ -273,26 +274,8 @@ def input_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def ahead(function: Callable[[In], Out], items: Iterable[In], depth: int) -> Iterator[Out]:
-    """`function` of each item, in order, done by another thread at most `depth` items ahead of the caller.
-
-    Examples
-    --------
-    >>> list(ahead(str.upper, ["a", "b"], depth=1))
-    ['A', 'B']
-    """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        waiting: deque[Future[Out]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > depth:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+def _characters(prepared: Prepared) -> int:
+    return sum(map(len, prepared.inputs))
 
 
 def _gone(path: str) -> bool:
