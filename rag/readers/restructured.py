@@ -15,6 +15,7 @@ from .builder import HeadingStack
 from .decoding import looks_like_text, read_text
 
 _RULE = re.compile(r"""([!-/:-@\[-`{-~])\1*[ \t]*$""")
+_UNDERLINED = re.compile(rb"^\S[^\r\n]*\r?\n([=~^*#+\"'-])\1{2,}[ \t]*\r?$", re.MULTILINE)
 _LIST = re.compile(r"[ \t]*(?:[-*+•]|\(?(?:\d{1,4}|#|[a-zA-Z])[.)])[ \t]+\S")
 _TABLE = re.compile(r"[ \t]*(?:\+[-=+]{3,}\+?|=+(?:[ \t]+=+)+)[ \t]*$")
 _CODE_DIRECTIVE = re.compile(r"[ \t]*\.\. (?:code|code-block|sourcecode|parsed-literal|literalinclude|math|raw)::")
@@ -28,7 +29,10 @@ class RestructuredReader(Reader):
     suffixes = (".rst", ".rest")
 
     def sniff(self, head: bytes, path: Path) -> float:
-        return 0.2 if looks_like_text(head) else 0.0
+        if not looks_like_text(head):
+            return 0.0
+        # Documentation sites keep their pages' sources as page.rst.txt, whose last suffix names plain text.
+        return 0.8 if path.name.lower().endswith(".rst.txt") and _UNDERLINED.search(head) else 0.2
 
     def read(self, path: Path) -> Document:
         text = read_text(path)
