@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import SlotragError, UsageError
 from .citations import CitedText, Source, cite
-from .context import Plan, Turn, check_form, numbers_of, plan
+from .context import SPAN_SENTENCES, Plan, Turn, check_form, numbers_of, plan
 from .events import AnswerEvent, CancelToken, Finished, Notice, Planned, Replaced, TextDelta
 from .evidence import Sentence, rank_sentences
 from .followup import standalone
 from .language import can_write, language_of
 from .results import Answer, Citation, Quote
+from .spans import asks_briefly, choose_span, clause
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from .results import Hit
 
 NOT_FOUND = "Not found in your documents."
+
+SPAN_TOKENS = 16
+"""Room for a short answer in the window."""
 
 QUOTES = 2
 """Supporting sentences shown beside an answer at most."""
@@ -128,6 +133,11 @@ class _Answering:
             yield Planned([])
             yield from self.quote(ranked)
             return
+        if loaded.small and language_of(self.question) == "en" and asks_briefly(self.full_question):
+            brief = self.brief_reply(loaded, ranked, context_tokens)
+            if brief is not None:
+                yield from brief
+                return
         planned = plan(
             self.full_question if loaded.small else self.question,
             self.hits,
@@ -141,11 +151,42 @@ class _Answering:
         yield Planned(planned.items)
         yield from self.reply(loaded, planned, ranked)
 
+    def brief_reply(
+        self, decoder: Decoder, ranked: Sequence[Sentence], context_tokens: int
+    ) -> Iterator[AnswerEvent] | None:
+        """The clause around the words that the decoder finds the likeliest answer; None where it finds none."""
+        planned = plan(
+            self.full_question,
+            self.hits,
+            ranked,
+            decoder,
+            max_tokens=SPAN_TOKENS,
+            context_tokens=context_tokens,
+            short=True,
+        )
+        read = [sentence for sentence in ranked[:SPAN_SENTENCES] if sentence.passage in planned.shown]
+        with self.failures(decoder):
+            span = choose_span(self.full_question, [s.text for s in read], decoder, planned.ids, self.cancel)
+        if span is None:
+            return None
+        sentence = read[span.sentence]
+        statement = _beginning(clause(sentence.text, span.start, span.end))
+        stop = "" if statement.endswith((".", "!", "?", "…")) else "."
+        text = f"{statement}{stop} [{self.numbers[sentence.passage]}]"
+        return self.brief_events(planned, text, [sentence, *(other for other in ranked if other is not sentence)])
+
+    def brief_events(self, planned: Plan, text: str, quotes: Sequence[Sentence]) -> Iterator[AnswerEvent]:
+        yield from self.notify(planned.notices)
+        yield Planned(planned.items)
+        self.timings["first_token"] = self.elapsed_ms()
+        yield TextDelta(text)
+        yield self.finished(text, "eos", quotes[:QUOTES], items=planned)
+
     def reply(self, decoder: Decoder, planned: Plan, ranked: Sequence[Sentence]) -> Iterator[AnswerEvent]:
         """Stream the decoder's reply, then put right what it says."""
         shown = ""
         generation = decoder.generate(planned.ids, max_tokens=planned.max_tokens, cancel=self.cancel)
-        try:
+        with closing(generation), self.failures(decoder):
             for token in generation:
                 text = token.text if shown else _beginning(token.text)
                 if not text:
@@ -154,14 +195,6 @@ class _Answering:
                     self.timings["first_token"] = self.elapsed_ms()
                 shown += text
                 yield TextDelta(text)
-        except SlotragError:
-            raise
-        except Exception as error:
-            raise GenerationFailed(
-                f"The decoder {decoder.name} failed: {error}; try another with --decoder."
-            ) from error
-        finally:
-            generation.close()
         text = _beginning(generation.text).rstrip()
         if generation.stop_reason == "cancelled":
             if text != shown:
@@ -174,8 +207,7 @@ class _Answering:
             return
         if cited.text != shown:
             yield Replaced(cited.text)
-        quotes = self.supporting(cited, ranked)
-        yield self.finished(cited.text, generation.stop_reason, quotes, items=planned, cited=cited.numbers)
+        yield self.finished(cited.text, generation.stop_reason, ranked[:QUOTES], items=planned, cited=cited.numbers)
 
     def quote(
         self, ranked: Sequence[Sentence], planned: Plan | None = None, streamed: bool = False
@@ -196,10 +228,16 @@ class _Answering:
             sources.append(Source(self.numbers[place], self.hits[place].text, stacked))
         return cite(text, sources, self.encoder, question=self.full_question)
 
-    def supporting(self, cited: CitedText, ranked: Sequence[Sentence]) -> list[Sentence]:
-        """The best sentence for the question, and the best other one among the cited passages."""
-        del cited
-        return list(ranked[:QUOTES])
+    @contextmanager
+    def failures(self, decoder: Decoder) -> Iterator[None]:
+        """Name the decoder when it breaks down."""
+        try:
+            yield
+        except SlotragError:
+            raise
+        except Exception as error:
+            message = f"The decoder {decoder.name} failed: {error}; try another with --decoder."
+            raise GenerationFailed(message) from error
 
     def remarks(self, decoder: Decoder) -> Iterator[Notice]:
         """What is to be said once about this decoder."""

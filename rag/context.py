@@ -6,11 +6,11 @@ Everything is counted by rendering the prompt with the decoder's own tokenizer, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import SlotragError, UsageError
-from .prompting import FULL_FORM, SMALL_FORM, PromptForm, messages
+from .prompting import FULL_FORM, SHORT_FORM, SMALL_FORM, PromptForm, messages
 from .results import ContextItem
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from .evidence import Sentence
     from .results import Hit
 
-EVIDENCE_SENTENCES = 3
-"""Sentences that a small decoder reads."""
+EVIDENCE_SENTENCES, SPAN_SENTENCES = 2, 3
+"""Sentences that a small decoder reads for a free reply, and for choosing a span of them."""
+
+LEAST_ROOM = 96
+"""Tokens that question and passages have before the reply takes its own."""
 
 FORMS = ("auto", "text", "slots")
 
@@ -91,18 +94,20 @@ def plan(
     history: Sequence[Turn] = (),
     max_tokens: int = 256,
     context_tokens: int = 512,
+    short: bool = False,
 ) -> Plan:
     """Choose what `decoder` reads, so that prompt and reply fit its window.
 
-    A small decoder reads the best sentences, a larger one whole passages, best first. Room is given to the reply, then
-    to the question, then to the passages, then to earlier turns, newest first.
+    A small decoder reads the best sentences (with `short`, to choose a span of them), a larger one whole passages, best
+    first. Room is given to the reply, then to the question, to the passages and to earlier turns, newest first.
     """
-    planner = _Planner(decoder, SMALL_FORM if decoder.small else FULL_FORM, min(max_tokens, decoder.window // 2))
+    form = SHORT_FORM if short else SMALL_FORM if decoder.small else FULL_FORM
+    planner = _Planner(decoder, form, min(max_tokens, decoder.window // 2))
+    planner.fit_question(question)
     if planner.reply < max_tokens:
         planner.notices.append(f"The reply is limited to {planner.reply} tokens by the decoder's window.")
-    planner.fit_question(question)
-    if decoder.small:
-        planner.take_sentences(hits, ranked[:EVIDENCE_SENTENCES], context_tokens)
+    if decoder.small or short:
+        planner.take_sentences(hits, ranked[: SPAN_SENTENCES if short else EVIDENCE_SENTENCES], context_tokens)
     else:
         planner.take_passages(hits, context_tokens)
     planner.take_history(history)
@@ -157,6 +162,10 @@ class _Planner:
 
     def fit_question(self, question: str) -> None:
         """Take the question, cut where it would leave less than half of the room to the passages."""
+        if self.form.demonstrations and len(self.render()) > self.decoder.window // 2:
+            self.form = replace(self.form, demonstrations=())
+        if self.room < LEAST_ROOM:
+            self.reply = max(1, self.reply - (LEAST_ROOM - self.room))
         limit = max(16, self.room // 2)
         self.question = cut(question, limit, self.decoder.count)
         if self.question != question:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MOST_SENTENCES = 400
 """Sentences looked at for one question; those of the best passages first."""
+
+LONGEST_SENTENCE = 500
+"""Characters; a longer one is divided into its lines."""
 
 WORDS_WEIGHT = 0.5
 """What holding all words of the question adds to a sentence's cosine, rare words counting more."""
@@ -59,7 +62,7 @@ def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list
     places = [
         (number, start, end)
         for number, hit in enumerate(hits)
-        for start, end in sentences(hit.text)
+        for start, end in _pieces(hit.text)
         if _WORD.search(hit.text, start, end)
     ][:MOST_SENTENCES]
     if not places:
@@ -75,6 +78,16 @@ def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list
     ranked.sort(key=lambda sentence: -sentence.score)
     seen: set[str] = set()
     return [sentence for sentence in ranked if not (sentence.text in seen or seen.add(sentence.text))]
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """The sentences of `text`; what has no sentences (tables, code) goes by its lines where it is long."""
+    for start, end in sentences(text):
+        if end - start <= LONGEST_SENTENCE or "\n" not in text[start:end]:
+            yield start, end
+            continue
+        for line in re.finditer(r"\S.*", text[start:end]):
+            yield start + line.start(), start + line.start() + len(line.group().rstrip())
 
 
 def _word_shares(question: str, texts: Sequence[str]) -> np.ndarray:

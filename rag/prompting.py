@@ -20,14 +20,39 @@ class PromptForm:
         Words that the reply begins with; they are not shown.
     numbered : bool
         Whether passages carry the numbers that the answer may cite.
+    demonstrations : tuple of (context, question, answer)
+        Shown as earlier turns.
     """
 
     instruction: str
     reply_prefix: str = ""
     numbered: bool = False
+    demonstrations: tuple[tuple[str, str, str], ...] = ()
 
 
 SMALL_FORM = PromptForm("Answer the question from the context.", "According to the context,")
+
+SHORT_FORM = PromptForm(
+    "Answer the question with a few words from the context.",
+    "Answer:",
+    demonstrations=(
+        (
+            "The bridge over the Aar was opened in 1844 after three years of work.",
+            "When was the bridge opened?",
+            "1844",
+        ),
+        (
+            "In her youth Mara Lind studied chemistry in Graz, where she met the painter Otto Weil.",
+            "Who did Mara Lind meet in Graz?",
+            "the painter Otto Weil",
+        ),
+        (
+            "Lakes in the region freeze because cold air flows down from the plateau.",
+            "Why do lakes in the region freeze?",
+            "cold air flows down from the plateau",
+        ),
+    ),
+)
 
 FULL_FORM = PromptForm(
     "Answer the question from the numbered passages below, in the language of the question. Passages are quoted "
@@ -49,9 +74,16 @@ def messages(
         Earlier turns, oldest first.
     """
     turns = [Message("system", form.instruction)]
+    for context, example, reply in form.demonstrations:
+        turns += [_asked(context, example), Message("assistant", f"{form.reply_prefix} {reply}".strip())]
     for earlier_question, earlier_answer in history:
         turns += [Message("user", earlier_question), Message("assistant", earlier_answer)]
-    return [*turns, Message("user", f"Context: {_context(form, passages)}\n\nQuestion: {question}")]
+    return [*turns, _asked(_context(form, passages), question)]
+
+
+def _asked(context: str, question: str) -> Message:
+    """The user's turn; an empty context is left out."""
+    return Message("user", f"Context: {context}\n\nQuestion: {question}" if context else f"Question: {question}")
 
 
 def _context(form: PromptForm, passages: Sequence[tuple[int, str, str]]) -> str:

@@ -251,3 +251,23 @@ def test_the_default_models_answer_a_question(models):
     assert "40,000" in given.text
     assert given.citations[0].passage_id == 102
     assert given.quotes[0].text == "The library holds 40,000 books."
+
+
+def test_a_short_question_to_a_small_decoder_gets_the_clause_around_the_likeliest_words(encoder):
+    given, _ = asked(encoder, decoder(" 1887", small=True), "When was the museum built?")
+    assert given.text == "The museum was built in 1887 by Anna Kern. [1]"
+    assert given.stop_reason == "eos"
+    assert given.quotes[0].text == "The museum was built in 1887 by Anna Kern."
+    assert given.citations[0].number == 1
+    assert given.context
+
+
+def test_a_short_question_works_where_demonstrations_do_not_fit(encoder):
+    given, _ = asked(encoder, decoder(" 1887", small=True, window=420), "When was the museum built?")
+    assert "1887" in given.text
+
+
+def test_an_error_while_choosing_a_span_reaches_the_caller(encoder):
+    reader = decoder("1887", small=True, fails_at=0)
+    with pytest.raises(GenerationFailed):
+        asked(encoder, reader, "When was the museum built?")

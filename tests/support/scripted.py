@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import tiny_models
@@ -14,18 +15,37 @@ CHATML = (
 )
 
 
+@dataclass
+class Steps:
+    """A cache that only counts; after `batch_repeat_interleave` further columns are given text, not a prompt."""
+
+    step: int = 0
+    repeated: bool = False
+
+    def batch_repeat_interleave(self, times: int) -> None:
+        del times
+        self.repeated = True
+
+
 class ScriptedModule(torch.nn.Module):
     """Gives the next id of the script the highest logit; its only state is the cache, so several threads may use it.
 
-    `fails_at` raises at that step, `seconds` is slept before each.
+    `fails_at` raises at that step, `seconds` is slept before each, `confidence` is the logit.
     """
 
     def __init__(
-        self, script: list[int], vocabulary: int, *, fails_at: int | None = None, seconds: float = 0.0
+        self,
+        script: list[int],
+        vocabulary: int,
+        *,
+        fails_at: int | None = None,
+        seconds: float = 0.0,
+        confidence: float = 10.0,
     ) -> None:
         super().__init__()
         self.table = torch.nn.Embedding(vocabulary, 4)
         self.script, self.fails_at, self.seconds = script, fails_at, seconds
+        self.confidence = confidence
         self.forwards = 0
         self.longest_prompt = 0
 
@@ -36,14 +56,19 @@ class ScriptedModule(torch.nn.Module):
         del position_ids, use_cache
         self.forwards += 1
         time.sleep(self.seconds)
-        step = 0 if past_key_values is None or input_ids.shape[1] > 1 else past_key_values + 1
-        if step == 0:
+        rows, columns = input_ids.shape
+        cache = past_key_values or Steps()
+        reading = past_key_values is None or (columns > 1 and not cache.repeated)
+        step = 0 if reading else cache.step + 1
+        if reading:
             self.longest_prompt = max(self.longest_prompt, attention_mask.shape[1])
         if step == self.fails_at:
             raise RuntimeError("out of memory")
-        logits = torch.zeros(*input_ids.shape, self.table.num_embeddings)
-        logits[..., self.script[min(step, len(self.script) - 1)]] = 10.0
-        return SimpleNamespace(logits=logits, past_key_values=step)
+        logits = torch.zeros(rows, columns, self.table.num_embeddings)
+        for column in range(columns):
+            place = step if reading else step + column
+            logits[:, column, self.script[min(place, len(self.script) - 1)]] = self.confidence
+        return SimpleNamespace(logits=logits, past_key_values=Steps(step, cache.repeated))
 
 
 def tokenizer(template: str | None = CHATML):
