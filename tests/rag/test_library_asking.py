@@ -115,12 +115,12 @@ def test_old_answers_keep_their_excerpts(library, docs, tmp_path):
 
 def test_an_error_inside_generation_is_told_stored_and_over(library, failing, monkeypatch):
     with pytest.raises(GenerationFailed, match="out of memory"):
-        library.answer("Where do penguins live?")
+        library.answer("How do penguins live?")
     (session,) = library.sessions()
     details = library.session(session.id).messages[-1].details
     assert details["stop_reason"] == "error" and "out of memory" in details["error"]
     monkeypatch.undo()
-    assert library.answer("Where do penguins live?", session=session.id).found
+    assert library.answer("How do penguins live?", session=session.id).found
 
 
 def test_cancelling_is_stored(library):
