@@ -85,5 +85,5 @@ def test_a_notebook_without_text(tmp_path: Path, value: dict[str, Any]) -> None:
         read(write(tmp_path, value))
 
 
-def test_a_list_under_the_name_of_a_notebook_is_read_as_json(tmp_path: Path) -> None:
-    assert read(write(tmp_path, "[1, 2]")).media_type == "application/json"
+def test_a_list_under_the_name_of_a_notebook_is_read_as_text(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "[1, 2]")).text == "[1, 2]"
