@@ -1,10 +1,12 @@
 """Answers on a SQuAD-format file: a fixed short-answer prompt as yardstick, and what `ask` itself replies and quotes.
 
-    python tests/benchmarks/answers.py SQUAD.json [--half odd] [--limit N] [--part prompt|ask|both]
+    python tests/benchmarks/answers.py SQUAD.json [--half odd] [--limit N] [--part prompt|span|ask-gold|ask]...
 
-The yardstick puts one fixed prompt to the decoder, greedy, at most 32 tokens, with the question's own paragraph, with
-the passage that retrieval ranks first among all paragraphs, and with none; F1 and exact match as SQuAD normalises them,
-with 95 % bootstrap intervals. `ask` retrieves among all paragraphs and answers as the product does: the share of
+`prompt`, the yardstick, puts one fixed prompt to the decoder, greedy, at most 32 tokens, with the question's own
+paragraph, with the one that retrieval ranks first among all, and with none; F1 and exact match as SQuAD normalises
+them, with 95 % bootstrap intervals. `span` puts the same prompt over the best sentences, the answer being words
+of them.
+`ask` retrieves among all paragraphs (`ask-gold`: in the question's own) and answers as the product does: the share of
 replies, and of replies or quotes, that hold the answer, and of answers that cite the question's paragraph first.
 """
 
@@ -18,24 +20,23 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from slotrag import Answer, Library
 from slotrag.encoders.backbones.generation import Prompt, generate_batch
 from slotrag.encoders.backbones.store import ModelStore
-from slotrag.rag.chat_template import Message
+from slotrag.encoders.registry import create
+from slotrag.rag.context import SPAN_SENTENCES, plan
 from slotrag.rag.decoder import Decoder
+from slotrag.rag.evidence import rank_sentences
+from slotrag.rag.prompting import SHORT_FORM, messages
+from slotrag.rag.spans import choose_span
 
 MAX_TOKENS = 32
 BATCH = 12
-INSTRUCTION = "Answer the question with a few words."
-DEMONSTRATIONS = (
-    ("The bridge over the Aar was opened in 1844 after three years of work.", "When was the bridge opened?", "1844"),
-    ("In her youth Mara Lind studied in Graz, where she met Otto Weil.", "Who did Mara Lind meet?", "Otto Weil"),
-    ("The lakes freeze because cold air flows down to them.", "Why do the lakes freeze?", "cold air flows down"),
-)
+PARTS = ("prompt", "span", "ask-gold", "ask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +102,17 @@ def short_answers(decoder: Decoder, questions: Sequence[Question], context: Call
             max_tokens=MAX_TOKENS,
         )
         for number, completion in zip(chosen, done, strict=True):
-            replies[number] = decoder.text_of(completion.tokens).strip().split("\n")[0]
+            replies[number] = decoder.text_of(completion.ids).strip().split("\n")[0]
     return replies
 
 
 def _prompt(decoder: Decoder, question: str, context: str) -> list[int]:
-    def asked(question: str, context: str) -> Message:
-        return Message("user", f"Context: {context}\n\nQuestion: {question}" if context else f"Question: {question}")
-
-    turns = [Message("system", INSTRUCTION)]
-    for passage, example, answer in DEMONSTRATIONS:
-        turns += [asked(example, passage if context else ""), Message("assistant", f"Answer: {answer}")]
-    return decoder.render([*turns, asked(question, context)], reply_prefix="Answer:")
+    form = SHORT_FORM
+    if not context:
+        bare = tuple(("", asked, answer) for _, asked, answer in form.demonstrations)
+        form = replace(form, instruction="Answer the question with a few words.", demonstrations=bare)
+    turns = messages(form, question, [(1, "", context)] if context else [])
+    return decoder.render(turns, reply_prefix=form.reply_prefix)
 
 
 def yardstick(
@@ -134,26 +134,49 @@ def yardstick(
     for name, context in conditions.items():
         started = time.perf_counter()
         replies = short_answers(decoder, questions, context)
-        pairs = list(zip(replies, questions, strict=True))
-        yield {
-            "condition": name,
-            "questions": len(pairs),
-            "f1": interval([max(f1(reply, answer) for answer in q.answers) for reply, q in pairs]),
-            "exact_match": interval(
-                [float(normalised(reply) in {normalised(answer) for answer in q.answers}) for reply, q in pairs]
-            ),
-            "holds": interval([float(holds(reply, q.answers)) for reply, q in pairs]),
-            "seconds": round(time.perf_counter() - started, 1),
-        }
+        yield scores(name, replies, questions) | {"seconds": round(time.perf_counter() - started, 1)}
 
 
-def asked(library: Library, numbers: dict[str, int], questions: list[Question], max_tokens: int) -> dict:
-    """What `ask` gives."""
+def scores(name: str, replies: Sequence[str], questions: Sequence[Question]) -> dict:
+    """F1, exact match and the share of replies that hold the answer."""
+    pairs = list(zip(replies, questions, strict=True))
+    return {
+        "condition": name,
+        "questions": len(pairs),
+        "f1": interval([max(f1(reply, answer) for answer in q.answers) for reply, q in pairs]),
+        "exact_match": interval(
+            [float(normalised(reply) in {normalised(answer) for answer in q.answers}) for reply, q in pairs]
+        ),
+        "holds": interval([float(holds(reply, q.answers)) for reply, q in pairs]),
+    }
+
+
+def spans(library: Library, questions: list[Question]) -> Iterator[dict]:
+    """The same prompt over the best sentences, the answer being the likeliest span of them."""
+    models = ModelStore()
+    decoder, encoder = Decoder.load("smollm2-135m", models), create("mean", models)
+    for name, of in (("span, gold paragraph", lambda q: f"{q.paragraph:04}.txt"), ("span, retrieval", lambda q: None)):
+        started = time.perf_counter()
+        replies = []
+        for question in questions:
+            hits = library.search(question.text, path=of(question)).hits
+            ranked = rank_sentences(question.text, hits, encoder)
+            planned = plan(question.text, hits, ranked, decoder, max_tokens=16, short=True)
+            texts = [sentence.text for sentence in ranked[:SPAN_SENTENCES]]
+            span = choose_span(question.text, texts, decoder, planned.ids)
+            replies.append("" if span is None else texts[span.sentence][span.start : span.end])
+        yield scores(name, replies, questions) | {"seconds": round(time.perf_counter() - started, 1)}
+
+
+def asked(library: Library, numbers: dict[str, int], questions: list[Question], max_tokens: int, *, gold: bool) -> dict:
+    """What `ask` gives, from the whole library or (`gold`) from the question's own paragraph."""
     started = time.perf_counter()
     replied, quoted, cited, found, words = [], [], [], [], []
     first_token, reasons = [], Counter[str]()
     for question in questions:
-        answer: Answer = library.answer(question.text, max_tokens=max_tokens)
+        answer: Answer = library.answer(
+            question.text, max_tokens=max_tokens, path=f"{question.paragraph:04}.txt" if gold else None
+        )
         reply = re.sub(r"\[\d+(?:, ?\d+)*\]", "", answer.text)
         reasons[answer.stop_reason] += 1
         found.append(float(answer.found))
@@ -166,7 +189,7 @@ def asked(library: Library, numbers: dict[str, int], questions: list[Question], 
             cited.append(float(first is not None and numbers[first.path] == question.paragraph))
             first_token.append(answer.timings_ms["first_token"])
     return {
-        "condition": "ask",
+        "condition": "ask, gold paragraph" if gold else "ask, retrieval",
         "questions": len(questions),
         "reply_holds": interval(replied),
         "reply_or_quotes_hold": interval(quoted),
@@ -184,7 +207,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--half", choices=("even", "odd", "all"), default="all")
     parser.add_argument("--limit", type=int, help="this many questions, spread evenly")
-    parser.add_argument("--part", choices=("prompt", "ask", "both"), default="both")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--max-tokens", type=int, default=MAX_TOKENS, help="of a reply of ask")
     options = parser.parse_args()
     paragraphs, questions = read(options.file)
@@ -199,11 +222,17 @@ def main() -> None:
         numbers = {f"{number:04}.txt": number for number in range(len(paragraphs))}
         with Library.open(Path(folder, "library")) as library:
             library.index([documents])
-            if options.part != "ask":
+            parts = options.part or PARTS
+            if "prompt" in parts:
                 for row in yardstick(library, numbers, paragraphs, questions):
                     print(json.dumps(row), flush=True)
-            if options.part != "prompt":
-                print(json.dumps(asked(library, numbers, questions, options.max_tokens)), flush=True)
+            if "span" in parts:
+                for row in spans(library, questions):
+                    print(json.dumps(row), flush=True)
+            for part in ("ask-gold", "ask"):
+                if part in parts:
+                    row = asked(library, numbers, questions, options.max_tokens, gold=part == "ask-gold")
+                    print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
