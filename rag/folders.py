@@ -111,14 +111,22 @@ class _Walk:
         self._follow_links = follow_links
         self._left_out: Counter[str] = Counter() if left_out is None else left_out
         self._links: list[str] = []
+        self._following = False
 
     def files(self) -> Iterator[FoundFile | SkippedFile]:
         rules = rules_above(self._top.rstrip(os.sep) or os.sep)
         yield from self._folder(self._top, rules, named=False)
+        self._following = True
+        to_files: list[str] = []
         while self._links:  # after everything real, so that a real path wins over a link to it
             links, self._links = sorted(self._links, key=os.fsencode), []
             for link in links:
-                yield from self._link(link, rules)
+                if self._follow_links and os.path.isfile(link):  # noqa: PTH113
+                    to_files.append(link)  # after the folders, which may hold the file
+                else:
+                    yield from self._link(link, rules)
+        for link in to_files:
+            yield from self._link(link, rules)
 
     def _folder(self, top: str, rules: list[IgnoreFile], named: bool) -> Iterator[FoundFile | SkippedFile]:
         """Everything under the folder `top`, whose path ends with a separator."""
@@ -171,6 +179,8 @@ class _Walk:
             self._left_out[reason] += 1
             return None
         if is_folder:
+            if self._following and os.path.realpath(path) + os.sep in self._roots:
+                return None  # walked already through another link
             return path + os.sep, rules, named
         if entry.is_symlink():
             self._links.append(path)
@@ -225,8 +235,14 @@ class _Walk:
             if (self._roots[0]).startswith(real.rstrip(os.sep) + os.sep):
                 self._left_out["link to a folder above"] += 1
                 return
+            earlier = tuple(self._roots)
             self._roots.append(real.rstrip(os.sep) + os.sep)
-            yield from self._folder(path + os.sep, rules, named=False)
+            for item in self._folder(path + os.sep, rules, named=False):
+                # A link met before may lead to a file or folder inside this one.
+                if isinstance(item, FoundFile) and (os.path.realpath(item.path) + os.sep).startswith(earlier):
+                    self._left_out["link to a place in the folder"] += 1
+                    continue
+                yield item
         elif stat.S_ISREG(status.st_mode):
             self._roots.append(real + os.sep)
             yield FoundFile(path, self._relative(path), status.st_size, status.st_mtime_ns)

@@ -20,6 +20,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_NEXT_INITIAL = re.compile(r"\s{1,3}[A-Z]\.\s")
 _VISIBLE = re.compile(r"\S")
 _CJK_ENDS = frozenset("。！？｡")
 _WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*$")
@@ -114,7 +115,7 @@ def _dot_ends(text: str, start: int, match: re.Match[str], marks: str, following
     if name in _SELDOM or "." in name:
         return following.isupper()
     if len(name) == 1 and word.group().isupper() and following.isupper():
-        return not _initial(before)
+        return not (_initial(before) or _NEXT_INITIAL.match(text, match.end()))
     return not following.islower()
 
 

@@ -29,8 +29,9 @@ def covering_blocks(document: Document) -> list[Block]:
     position = 0
     above, page = "", None
     for block in sorted(document.blocks, key=lambda block: (block.start, block.end)):
-        start, end = max(block.start, position), min(block.end, len(text))
+        start, end = min(max(block.start, position), len(text)), min(block.end, len(text))
         _add(covered, text, Block("paragraph", position, start, 0, above, page))
+        position = start
         if end > start:
             _add(covered, text, Block(block.kind, start, end, block.level, block.heading_path, block.page))
             position = end
@@ -65,26 +66,24 @@ def section_units(text: str, section: Sequence[Block], ends: array[int], limit: 
     smallest = limit // SMALLEST_SHARE
     for number, block in enumerate(section):
         glued = number > 0 and section[number - 1].kind == "heading"
-        for index, (start, end, penalty) in enumerate(_spans(text, block)):
-            first, last = bisect_left(ends, start), bisect_left(ends, end)
-            if last - first > limit or end - start > characters:
-                for part, (begin, stop) in enumerate(_parts(text, start, end, ends, limit, characters)):
-                    tokens = bisect_left(ends, begin), bisect_left(ends, stop)
-                    units.append(Unit(begin, stop, *tokens, number, 1.0 if part else penalty, glued and not index))
-                continue
-            previous = units[-1] if units else None
-            if (
-                previous is not None
-                and index
-                and previous.block == number
-                and min(last - first, previous.last_token - previous.first_token) < smallest
-                and last - previous.first_token <= limit
-                and end - previous.start <= characters
-            ):
-                previous.end, previous.last_token = end, last
-                continue
-            units.append(Unit(start, end, first, last, number, penalty, glued and not index))
+        first_of_block = True
+        for start, end, penalty in _spans(text, block):
+            for begin, stop, cost in _parts(text, (start, end, penalty), ends, limit, characters):
+                tokens = bisect_left(ends, begin), bisect_left(ends, stop)
+                unit = Unit(begin, stop, *tokens, number, cost, glued and first_of_block)
+                if first_of_block or not _merged(units[-1], unit, smallest, limit, characters):
+                    units.append(unit)
+                first_of_block = False
     return units
+
+
+def _merged(last: Unit, unit: Unit, smallest: int, limit: int, characters: int) -> bool:
+    """Take `unit` into `last` if one of them is very small and both fit."""
+    tokens = min(last.last_token - last.first_token, unit.last_token - unit.first_token)
+    if tokens >= smallest or unit.last_token - last.first_token > limit or unit.end - last.start > characters:
+        return False
+    last.end, last.last_token = unit.end, unit.last_token
+    return True
 
 
 def _spans(text: str, block: Block) -> Iterator[tuple[int, int, float]]:
@@ -117,10 +116,18 @@ def _lines(source: str, block: Block) -> Iterator[tuple[int, int, float]]:
         previous_end = match.end()
 
 
-def _parts(text: str, start: int, end: int, ends: array[int], limit: int, characters: int) -> Iterator[tuple[int, int]]:
-    """The sentences of a long line, each cut where it alone is too long."""
+def _parts(
+    text: str, span: tuple[int, int, float], ends: array[int], limit: int, characters: int
+) -> Iterator[tuple[int, int, float]]:
+    """A span that fits as it is; else its sentences, each cut where it alone is too long."""
+    start, end, penalty = span
+    if bisect_left(ends, end) - bisect_left(ends, start) <= limit and end - start <= characters:
+        yield span
+        return
     for first, last in sentences(text[start:end]):
-        yield from cut_span(text, start + first, start + last, ends, limit, characters)
+        for part in cut_span(text, start + first, start + last, ends, limit, characters):
+            yield *part, penalty
+            penalty = 1.0
 
 
 def cut_span(
@@ -151,13 +158,17 @@ def cut_span(
 def _cut_place(text: str, start: int, wish: int, most: int) -> int:
     """Where to cut in ``(start, most]``: at a line end or a clause near `wish`, else a space, else `most`."""
     near = range(start + max(1, (wish - start) * 3 // 4), most + 1)
-    for pattern in (_LINE_END, _CLAUSE, _SPACE):
-        places = [match.end() for match in pattern.finditer(text, start, most) if match.end() in near]
+    stop = most + 1  # a space just after the last place that fits is a place to cut, too
+    for pattern in (_LINE_END, _CLAUSE):
+        places = [match.end() for match in pattern.finditer(text, start, stop) if match.end() in near]
         if places:
             return min(places, key=lambda place: abs(place - wish))
-    for match in reversed(list(_SPACE.finditer(text, start, most))):
-        if match.start() > start:
-            return match.end()
+    spaces = [match.start() for match in _SPACE.finditer(text, start + 1, stop)]
+    places = [place for place in spaces if place in near]
+    if places:
+        return min(places, key=lambda place: abs(place - wish))
+    if spaces:
+        return spaces[-1]
     cut = most
     while cut > start + 1 and cut < len(text) and unicodedata.combining(text[cut]):
         cut -= 1

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..documents import Document, NoText, normalise
+from ..documents import Document, NoText, ReadError, normalise
 from .base import Reader
 from .builder import DocumentBuilder
 from .decoding import decode, looks_like_text, read_bytes
@@ -62,6 +62,8 @@ class HtmlReader(Reader):
 
     def read(self, path: Path) -> Document:
         document = html_document(_decode(read_bytes(path)))
+        if not document.text and document.partial:
+            raise ReadError("its elements are nested too deeply to be read")
         if not document.text:
             raise NoText("no text in the page")
         return document

@@ -27,13 +27,17 @@ _HAN_KANA = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff00-\uff60]")
 
 @dataclass(slots=True)
 class Line:
-    """A line of a page: its text, font size, and edges in points (``y`` of its baseline, growing upwards)."""
+    """A line of a page: its text, font size, and edges in points (``y`` of its baseline, growing upwards).
+
+    PDFium joins the two halves of a word cut at a line end, and so two lines; `last_y` is the second one's baseline.
+    """
 
     text: str
     size: float
     left: float
     right: float
     y: float
+    last_y: float
     edge: bool = False
     """The first or last of its page."""
 
@@ -65,40 +69,45 @@ def page_lines(source: Any, number: int) -> list[Line]:
 
 
 def _lines(text_page: Any) -> list[Line]:
+    """The lines of a page; places in its text are PDFium's character numbers, which count UTF-16 units."""
     count = text_page.count_chars()
     if count <= 0:
         return []
     lines: list[Line] = []
     position = 0
-    for raw in re.split("\r?\n", text_page.get_text_range(0, count, errors="replace")):
+    for raw in text_page.get_text_range(0, count, errors="replace").split("\n"):
         text = _CONTROLS.sub("", raw).strip()
         if text:
-            first = position + len(raw) - len(raw.lstrip())
-            lines.append(
-                _measured(text_page, text, min(first, count - 1), min(position + len(raw.rstrip()), count) - 1)
-            )
-        position += len(raw) + 2
+            first = position + _utf16_length(raw[: len(raw) - len(raw.lstrip())])
+            last = position + _utf16_length(raw.rstrip()) - 1
+            lines.append(_measured(text_page, text, min(first, count - 1), min(last, count - 1)))
+        position += _utf16_length(raw) + 1
     if lines:
         lines[0].edge = lines[-1].edge = True
     return lines
 
 
+def _utf16_length(text: str) -> int:
+    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
+
+
 def _measured(text_page: Any, text: str, first: int, last: int) -> Line:
-    """A line with its place; a character without one (a generated space) leaves zeros."""
+    """A line with its place and size."""
     import pypdfium2.raw as raw
 
     left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    raw.FPDFText_GetCharBox(text_page, max(first, 0), left, right, bottom, top)
+    raw.FPDFText_GetCharBox(text_page, first, left, right, bottom, top)
     start, y = left.value, bottom.value
     origin = ctypes.c_double()
-    if raw.FPDFText_GetCharOrigin(text_page, max(first, 0), left, origin):
+    if raw.FPDFText_GetCharOrigin(text_page, first, left, origin):
         y = origin.value  # the baseline; a box ends lower under letters such as g
-    size = raw.FPDFText_GetFontSize(text_page, max(first, 0)) or 0.0
+    size = raw.FPDFText_GetFontSize(text_page, first) or 0.0
     height = top.value - bottom.value
     if size <= 1.5:  # a font of size 1 scaled by the text matrix
         size = height * 1.3
-    raw.FPDFText_GetCharBox(text_page, max(last, 0), left, right, bottom, top)
-    return Line(text, round(size, 1), start, right.value, y)
+    raw.FPDFText_GetCharBox(text_page, last, left, right, bottom, top)
+    last_y = origin.value if raw.FPDFText_GetCharOrigin(text_page, last, left, origin) else y
+    return Line(text, round(size, 1), start, right.value, y, last_y)
 
 
 def sizes_of_headings(pages: Iterable[Sequence[Line]]) -> dict[float, int]:
@@ -147,7 +156,7 @@ def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Par
     """The paragraphs and headings of one page."""
     if not lines:
         return []
-    gaps = [above.y - below.y for above, below in pairwise(lines) if above.y > below.y]
+    gaps = [above.last_y - below.y for above, below in pairwise(lines) if above.last_y > below.y]
     spacing = median(gaps) if gaps else 0.0
     right = max(line.right for line in lines)
     groups: list[list[Line]] = [[lines[0]]]
@@ -162,7 +171,7 @@ def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Par
 def _starts_paragraph(above: Line, line: Line, spacing: float, right: float, group: list[Line]) -> bool:
     if abs(line.size - above.size) > 0.1 * max(line.size, above.size):
         return True
-    gap = above.y - line.y
+    gap = above.last_y - line.y
     ended = bool(_ENDS.search(above.text))
     if gap <= 0:  # the next column, or a part of the same line
         return ended and gap < -spacing

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..documents import Document, NoText
+from ..documents import Document, NoText, ReadError
 from .archives import check_archive, office_score
 from .base import Reader
 from .builder import DocumentBuilder
 from .tables import table_lines
 
-MAXIMUM_COLUMNS = 1024
+MAXIMUM_CELLS = 50_000_000
+"""Most cells of a sheet, empty ones before the last of a row counted; a lone value far to the right makes many."""
 
 
 class SheetsReader(Reader):
@@ -51,7 +52,11 @@ class SheetsReader(Reader):
 def _rows(sheet: Any) -> Iterator[tuple[object, ...]]:
     """The rows that hold something, without the empty cells at their ends."""
     sheet.reset_dimensions()  # some programs write a wrong size, which would cut the sheet
-    for row in sheet.iter_rows(values_only=True, max_col=MAXIMUM_COLUMNS):
+    cells = 0
+    for row in sheet.iter_rows(values_only=True):
+        cells += len(row)
+        if cells > MAXIMUM_CELLS:
+            raise ReadError(f"refused: more than {MAXIMUM_CELLS // 1_000_000} million cells in a sheet")
         last = max((number for number, cell in enumerate(row, 1) if cell is not None), default=0)
         if last:
             yield row[:last]

@@ -1,0 +1,196 @@
+"""Walking folders: ignore rules, links, what is no file, names in any spelling and bytes."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotrag.rag.folders import FoundFile, SourceMissing, walk
+from slotrag.rag.results import SkippedFile
+
+
+def make(top: Path, *names: str, text: str = "Words.\n") -> None:
+    for name in names:
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def names(top: Path, **options: Any) -> list[str]:
+    return [found.relative_path for found in walk(top, **options) if isinstance(found, FoundFile)]
+
+
+def skipped(top: Path, **options: Any) -> list[SkippedFile]:
+    return [found for found in walk(top, **options) if isinstance(found, SkippedFile)]
+
+
+def test_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    make(tmp_path, "b.txt", "a/z.txt", "a/b/c.txt", "c.md", "B.txt")
+    assert names(tmp_path) == ["B.txt", "a/b/c.txt", "a/z.txt", "b.txt", "c.md"]
+
+
+def test_what_is_known_of_a_file(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt")
+    (found,) = walk(tmp_path)
+    status = (tmp_path / "a.txt").stat()
+    assert found == FoundFile(str(tmp_path / "a.txt"), "a.txt", status.st_size, status.st_mtime_ns)
+
+
+def test_a_file_as_the_source_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    make(tmp_path, ".hidden.png")
+    assert names(tmp_path / ".hidden.png", exclude=["*"]) == [".hidden.png"]
+
+
+def test_hidden_names_and_folders_made_by_tools(tmp_path: Path) -> None:
+    make(tmp_path, ".notes.txt", ".git/config", "node_modules/x/readme.md", "__pycache__/a.txt", "photo.png", "a.txt")
+    left_out: Counter[str] = Counter()
+    assert names(tmp_path, left_out=left_out) == ["a.txt"]
+    assert left_out == {"hidden": 1, "version control": 1, "made by tools": 2, "binary by its name": 1}
+    assert names(tmp_path, hidden=True) == [".notes.txt", "a.txt"]
+
+
+def test_nested_ignore_files_and_negation(tmp_path: Path) -> None:
+    make(
+        tmp_path, "a.log", "keep.log", "sub/b.log", "sub/deep/c.log", "sub/deep/d.txt", "build/x.txt", "sub/build/y.txt"
+    )
+    (tmp_path / ".gitignore").write_text("*.log\n!keep.log\n/build/\n")
+    (tmp_path / "sub" / ".gitignore").write_text("!b.log\ndeep/*.txt\n")
+    assert names(tmp_path) == ["keep.log", "sub/b.log", "sub/build/y.txt"]
+
+
+def test_nothing_below_an_ignored_folder_comes_back(tmp_path: Path) -> None:
+    make(tmp_path, "out/keep.txt", "a.txt")
+    (tmp_path / ".gitignore").write_text("out/\n!out/keep.txt\n")
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_ignore_rules_above_the_source_hold_in_a_repository_only(tmp_path: Path) -> None:
+    make(tmp_path, "docs/a.log", "docs/a.txt")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    assert names(tmp_path / "docs") == ["a.log", "a.txt"]
+    (tmp_path / ".git").mkdir()
+    assert names(tmp_path / "docs") == ["a.txt"]
+
+
+def test_a_broken_pattern_leaves_the_others_in_force(tmp_path: Path) -> None:
+    make(tmp_path, "a.log", "a.txt")
+    (tmp_path / ".gitignore").write_bytes(b"!\n*.log\n\xff\xfe\n")
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_include_and_exclude(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt", "b.md", "sub/c.md", "drafts/d.md")
+    assert names(tmp_path, include=["*.md"], exclude=["drafts/"]) == ["b.md", "sub/c.md"]
+
+
+def test_links_that_loop_end(tmp_path: Path) -> None:
+    make(tmp_path, "sub/a.txt")
+    (tmp_path / "sub" / "up").symlink_to(tmp_path)
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "nothing").symlink_to("missing.txt")
+    for follow in (False, True):
+        left_out: Counter[str] = Counter()
+        assert names(tmp_path, follow_links=follow, left_out=left_out) == ["sub/a.txt"]
+        assert left_out == {"link to a place in the folder": 1, "link to nothing": 2}
+
+
+def test_links_that_leave_the_folder(tmp_path: Path) -> None:
+    top, other = tmp_path / "top", tmp_path / "other"
+    make(top, "a.txt")
+    make(other, "b.txt", "sub/c.txt")
+    (other / "back").symlink_to(top)
+    (top / "file").symlink_to(other / "b.txt")
+    (top / "folder").symlink_to(other)
+    reported = skipped(top)
+    assert [Path(item.path).name for item in reported] == ["file", "folder"]
+    assert not any(item.failed for item in reported)
+    assert names(top) == ["a.txt"]
+    followed = [os.path.realpath(item.path) for item in walk(top, follow_links=True) if isinstance(item, FoundFile)]
+    assert {Path(path).name for path in followed} == {"a.txt", "b.txt", "c.txt"}
+
+
+def test_followed_links_give_no_real_file_twice(tmp_path: Path) -> None:
+    top, other = tmp_path / "top", tmp_path / "other"
+    make(top, "a.txt")
+    make(other, "b.txt")
+    for name in ("one", "two"):
+        (top / name).symlink_to(other)
+    (top / "file").symlink_to(other / "b.txt")
+    followed = [os.path.realpath(item.path) for item in walk(top, follow_links=True) if isinstance(item, FoundFile)]
+    assert sorted(followed) == sorted(set(followed))
+
+
+def test_a_link_to_a_folder_above_is_not_followed(tmp_path: Path) -> None:
+    make(tmp_path, "top/a.txt", "outside.txt")
+    (tmp_path / "top" / "above").symlink_to(tmp_path)
+    assert names(tmp_path / "top", follow_links=True) == ["a.txt"]
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_never_opened(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt")
+    os.mkfifo(tmp_path / "pipe.txt")
+    left_out: Counter[str] = Counter()
+    assert names(tmp_path, left_out=left_out) == ["a.txt"]
+    assert left_out == {"not a regular file": 1}
+    with pytest.raises(SourceMissing):
+        walk(tmp_path / "pipe.txt")
+
+
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "a.txt", "closed/b.txt")
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if str(path).rstrip("/").endswith("closed"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    (item,) = skipped(tmp_path)
+    assert (item.path, item.failed) == (str(tmp_path / "closed"), True)
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_folder_that_vanishes_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path, "a.txt", "b/c.txt")
+    found = walk(tmp_path)
+    first = next(found)
+    (tmp_path / "b" / "c.txt").unlink()
+    (tmp_path / "b").rmdir()
+    assert [first, *found] == [first]
+
+
+def test_names_keep_their_spelling(tmp_path: Path) -> None:
+    composed, parted = (unicodedata.normalize(form, "회의록-é.txt") for form in ("NFC", "NFD"))
+    make(tmp_path, composed, parted)
+    assert set(names(tmp_path)) == set(os.listdir(tmp_path))  # noqa: PTH208 - the system's own spelling
+    assert {composed, parted} >= set(names(tmp_path))
+
+
+def test_names_that_are_no_unicode_can_be_opened(tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path) + b"/caf\xe9"
+    try:
+        os.mkdir(raw)  # noqa: PTH102 - the name is bytes
+        Path(os.fsdecode(raw + b"/\xff\xfe.txt")).write_text("Words.")
+    except OSError:
+        pytest.skip("this file system takes only names in Unicode")
+    (found,) = walk(tmp_path)
+    assert isinstance(found, FoundFile)
+    assert os.fsencode(found.relative_path) == b"caf\xe9/\xff\xfe.txt"
+    assert Path(found.path).read_text() == "Words."
+
+
+def test_a_deep_tree(tmp_path: Path) -> None:
+    deep = "/".join(["d"] * 500)
+    make(tmp_path, f"{deep}/a.txt")
+    assert names(tmp_path) == [f"{deep}/a.txt"]
+
+
+def test_a_source_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceMissing, match="cannot be read"):
+        walk(tmp_path / "missing")
