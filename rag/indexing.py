@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 WINDOW_PASSAGES = 1024
 """Passages that are gathered over documents before those without a vector are sorted by length and encoded."""
 
+FIRST_WINDOW_PASSAGES = 128
+"""Size of a run's first window; the size doubles up to the full one. The encoder does not wait for much to be read."""
+
 BATCH_TEXTS = 64
 """Texts that are given to the encoder, and whose vectors are committed, at once."""
 
@@ -113,7 +116,7 @@ class Indexer:
         self._note_pending([work for work in works if work.previous is None])
         encoder = self._encoder()
         window: list[Prepared] = []
-        passages = 0
+        passages, size = 0, FIRST_WINDOW_PASSAGES
         reading = ahead(lambda work: self._prepare(work, encoder), works, weigh=_characters, budget=AHEAD_CHARACTERS)
         with closing(reading):
             for prepared in reading:
@@ -121,9 +124,9 @@ class Indexer:
                 self._progress("read", self._done + len(window), prepared.work.file.path)
                 window.append(prepared)
                 passages += len(prepared.inputs)
-                if passages >= WINDOW_PASSAGES:
+                if passages >= size:
                     self._flush(window, encoder)
-                    window, passages = [], 0
+                    window, passages, size = [], 0, min(2 * size, WINDOW_PASSAGES)
             self._flush(window, encoder)
 
     def _note_pending(self, works: Sequence[Work]) -> None:
