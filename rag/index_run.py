@@ -77,8 +77,14 @@ class IndexRun:
         hidden: bool = False,
         dry_run: bool = False,
         wait: bool = True,
+        required: bool = True,
     ) -> IndexReport:
         """Bring the collection up to date with `paths`, or with all its sources.
+
+        Parameters
+        ----------
+        required : bool
+            Whether a named source that is not there is an error, or a notice as for one that is not named.
 
         Raises
         ------
@@ -99,7 +105,7 @@ class IndexRun:
             if existing is not None:
                 self._require_same(existing)
             scan = self.scan(existing, wanted)
-            self._note_missing(scan, existing, named=bool(paths), report=report)
+            self._note_missing(scan, existing, named=bool(paths) and required, report=report)
             if any(target.record is None for target in wanted) or dry_run:
                 _note_left_out(scan)
             if dry_run:

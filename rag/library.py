@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,12 +22,13 @@ from .maintenance import CollectionStatus, Finding, LibraryStatus
 from .query import Request
 from .results import Answer, Hit, IndexReport, SearchResult
 from .retrieval import Retriever
+from .sources import real_path, sources_around
 from .vectors import IndexKeeper
 
 if TYPE_CHECKING:
     from ..encoders.backbones.store import ModelStore
     from ..storage import Catalog
-    from ..storage.records import CollectionRecord, SessionRecord
+    from ..storage.records import CollectionRecord, SessionRecord, SourceRecord
     from .decoder import Decoder
     from .settings import Settings
 
@@ -159,6 +162,46 @@ class Library:
         with self._reporting(progress) as listener:
             run = IndexRun(self._shared(), collection, encoder, listener, cancel)
             return run.run(listed, include=include, exclude=exclude, hidden=taken, dry_run=dry_run, wait=wait)
+
+    def watch(
+        self,
+        paths: Sequence[Path | str] | Path | str = (),
+        *,
+        collection: str | None = None,
+        encoder: str | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        hidden: bool | None = None,
+        progress: ProgressListener | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Iterator[IndexReport]:
+        """`index` now and whenever something changes in the folders, until `cancel` is set; a report of each run.
+
+        Options and errors as in `index`. A folder that goes away while it is watched is a notice in the report, its
+        documents are kept, and it is followed again when it comes back.
+
+        Raises
+        ------
+        slotrag.rag.watching.WatchFailed
+            The system cannot tell about changes.
+        """
+        from .watching import follow
+
+        listed = [paths] if isinstance(paths, str | Path) else list(paths)
+        token = cancel or CancelToken()
+        options = {"collection": collection, "progress": progress, "cancel": token}
+
+        def first() -> IndexReport:
+            return self.index(listed, encoder=encoder, include=include, exclude=exclude, hidden=hidden, **options)
+
+        def again() -> IndexReport:
+            with self._reporting(progress) as listener:
+                run = IndexRun(self._shared(), collection, None, listener, token)
+                return run.run(sources_around(listed, self._sources(collection)), required=False)
+
+        runs = chain([first], repeat(again))
+        roots = [real_path(path) for path in listed] or [source.path for source in self._sources(collection)]
+        yield from follow(lambda: next(runs)(), roots, without=[os.path.realpath(self.folder)], cancel=token)
 
     def rebuild(
         self,
@@ -367,6 +410,15 @@ class Library:
             return every
         chosen = [record for record in every if record.name == collection]
         return chosen or [self._catalog.collection(collection)]
+
+    def _sources(self, collection: str | None) -> list[SourceRecord]:
+        """What the collection of that name, or the default one, follows; nothing where there is none yet."""
+        from ..storage.errors import UnknownCollection
+
+        try:
+            return self._catalog.sources(self._catalog.collection(collection).id)
+        except UnknownCollection:
+            return []
 
     def _shared(self) -> Parts:
         with self._lock:

@@ -80,6 +80,11 @@ class IndexReport:
     planned: list[tuple[str, str, str]] = field(default_factory=list)
     """With ``dry_run``: (action, path, reason) of each file."""
 
+    @property
+    def changed(self) -> bool:
+        """Whether the run found another state of the documents than the one before."""
+        return bool(self.new or self.updated or self.removed or self.renamed)
+
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:

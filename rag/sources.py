@@ -72,13 +72,14 @@ def targets(
         return [_followed(record) for record in followed]
     found: dict[tuple[str, str | None], Target] = {}
     for path in paths:
-        target = _target(_real(path), followed, rules, ruled)
+        target = _target(real_path(path), followed, rules, ruled)
         found.setdefault((target.path, target.below), target)
     whole = {target.path for target in found.values() if target.below is None}
     return [target for target in found.values() if target.below is None or target.path not in whole]
 
 
-def _real(path: Path | str) -> str:
+def real_path(path: Path | str) -> str:
+    """`path` absolute and without links. Raises `slotrag.UsageError` for an empty one."""
     text = os.fspath(path)
     if not text or "\0" in text:
         raise UsageError("An empty path cannot be indexed; name a folder or a file.")
@@ -105,6 +106,19 @@ def _target(
 
 def _followed(record: SourceRecord, below: str | None = None) -> Target:
     return Target(record.path, record.include, record.exclude, record.hidden, record, below)
+
+
+def sources_around(paths: Sequence[Path | str], followed: Sequence[SourceRecord]) -> list[str]:
+    """The followed sources that `paths` are or lie in; without `paths` all of them."""
+    if not paths:
+        return [record.path for record in followed]
+    found = []
+    for path in map(real_path, paths):
+        same = next((record for record in followed if record.path == path), None)
+        nearest = same or innermost(path, followed)
+        if nearest is not None:
+            found.append(nearest.path)
+    return list(dict.fromkeys(found))
 
 
 def inside(path: str, folder: str) -> bool:

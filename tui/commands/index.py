@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ... import UsageError
+from ...rag.events import Cancelled
 from .. import failures, reports
 from ..interrupts import cancellable
 from ..invocation import Invocation
@@ -29,6 +33,7 @@ def index(
     include: Annotated[list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files.")] = None,
     exclude: Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Not these files.")] = None,
     hidden: Annotated[bool | None, typer.Option("--hidden", help="Also names that begin with a dot.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Decline if another run is indexing.")] = False,
     as_json: AsJson = False,
@@ -38,22 +43,33 @@ def index(
     Only what changed since the last run is read and encoded.
     """
     invocation: Invocation = context.obj
+    if watch and (dry_run or no_wait):
+        raise UsageError("--watch stays and indexes; leave out --dry-run and --no-wait.")
     settings = invocation.settings()
+    options = {
+        "collection": collection, "encoder": encoder, "include": include or (), "exclude": exclude or (),
+        "hidden": hidden, "progress": invocation.progress,
+    }  # fmt: skip
     with cancellable() as cancel, invocation.library(settings, create=True) as library:
         invocation.waiting("preparing")
-        report = library.index(
-            paths or (),
-            collection=collection,
-            encoder=encoder,
-            include=include or (),
-            exclude=exclude or (),
-            hidden=hidden,
-            dry_run=dry_run,
-            wait=not no_wait,
-            progress=invocation.progress,
-            cancel=cancel,
-        )
+        if watch:
+            follow(invocation, library.watch(paths or (), cancel=cancel, **options), as_json=as_json)
+            raise Cancelled
+        report = library.index(paths or (), dry_run=dry_run, wait=not no_wait, cancel=cancel, **options)
     raise typer.Exit(show(invocation, report, as_json=as_json, dry_run=dry_run))
+
+
+def follow(invocation: Invocation, reports: Iterator[IndexReport], *, as_json: bool) -> None:
+    """Write the report of the first run, and of each later one that changed something."""
+    last: IndexReport | None = None
+    for report in reports:
+        if last is None or report.changed or report.skipped != last.skipped or report.notices != last.notices:
+            invocation.progress.close()
+            show(invocation, report, as_json=as_json)
+            sys.stdout.flush()
+        if last is None:
+            invocation.notice("watching for changes; Ctrl-C ends it")
+        last = report
 
 
 def show(invocation: Invocation, report: IndexReport, *, as_json: bool, dry_run: bool = False) -> int:
