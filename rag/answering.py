@@ -33,8 +33,11 @@ NOT_FOUND = "Not found in your documents."
 SPAN_TOKENS = 16
 """Room for a short answer in the window."""
 
-QUOTES = 2
+QUOTES = 3
 """Supporting sentences shown beside an answer at most."""
+
+QUOTE_SHARE = 0.5
+"""Least score of a further sentence, as a share of the best one's."""
 
 
 class GenerationFailed(SlotragError):
@@ -124,7 +127,7 @@ class _Answering:
             return
         ranked = rank_sentences(self.full_question, self.hits, self.encoder)
         if self.cancel.cancelled:
-            yield self.finished("", "cancelled", ranked[:QUOTES])
+            yield self.finished("", "cancelled", supporting(ranked))
             return
         # A loaded decoder is no function of no arguments; a plain callable is.
         loaded: Decoder = decoder() if not hasattr(decoder, "generate") else decoder  # type: ignore[assignment,operator]
@@ -180,7 +183,7 @@ class _Answering:
         yield Planned(planned.items)
         self.timings["first_token"] = self.elapsed_ms()
         yield TextDelta(text)
-        yield self.finished(text, "eos", quotes[:QUOTES], items=planned)
+        yield self.finished(text, "eos", supporting(quotes), items=planned)
 
     def reply(self, decoder: Decoder, planned: Plan, ranked: Sequence[Sentence]) -> Iterator[AnswerEvent]:
         """Stream the decoder's reply, then put right what it says."""
@@ -199,7 +202,7 @@ class _Answering:
         if generation.stop_reason == "cancelled":
             if text != shown:
                 yield Replaced(text)
-            yield self.finished(text, "cancelled", ranked[:QUOTES], items=planned)
+            yield self.finished(text, "cancelled", supporting(ranked), items=planned)
             return
         cited = self.cite(text, planned, ranked)
         if not cited.supported:
@@ -207,13 +210,13 @@ class _Answering:
             return
         if cited.text != shown:
             yield Replaced(cited.text)
-        yield self.finished(cited.text, generation.stop_reason, ranked[:QUOTES], items=planned, cited=cited.numbers)
+        yield self.finished(cited.text, generation.stop_reason, supporting(ranked), items=planned, cited=cited.numbers)
 
     def quote(
         self, ranked: Sequence[Sentence], planned: Plan | None = None, streamed: bool = False
     ) -> Iterator[AnswerEvent]:
         """The best sentences themselves, in place of a reply."""
-        best = ranked[:QUOTES]
+        best = supporting(ranked)
         text = "\n".join(f"“{sentence.text}” [{self.numbers[sentence.passage]}]" for sentence in best)
         if not self.timings["first_token"]:
             self.timings["first_token"] = self.elapsed_ms()
@@ -281,6 +284,12 @@ class _Answering:
 
     def elapsed_ms(self) -> float:
         return (time.perf_counter() - self.started) * 1000 + self.retrieve_ms
+
+
+def supporting(ranked: Sequence[Sentence]) -> list[Sentence]:
+    """The first of `ranked`, and the next ones that come near the best."""
+    best = max((sentence.score for sentence in ranked), default=0.0)
+    return [*ranked[:1], *(sentence for sentence in ranked[1:QUOTES] if sentence.score >= QUOTE_SHARE * best)]
 
 
 def _beginning(text: str) -> str:
