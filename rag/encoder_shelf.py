@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..encoders.backbones.store import ModelStore
     from ..encoders.base import Encoder
 
-SPLITTER_VERSION = 1
-"""Counted up when the same document may be cut into other passages than before."""
+SPLITTER_VERSION = 2
+"""Counted up when the same document may be cut into other passages, or get other context lines, than before."""
 
 
 class EncoderShelf:

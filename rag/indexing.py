@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..storage.records import CollectionRecord, NewDocument, NewPassage
 from .ahead import ahead
+from .context_line import context_lines
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
 from .results import IndexReport, SkippedFile
@@ -155,10 +156,11 @@ class Indexer:
             return Prepared(work, self._new_document(work, status="failed", reason=error.reason))
         if not pieces:
             return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
-        inputs = [encoder_input("", piece.text) for piece in pieces]
+        contexts = context_lines(document, pieces, encoder.token_offsets, self._limit, encoder.max_tokens)
+        inputs = [encoder_input(context, piece.text) for context, piece in zip(contexts, pieces, strict=True)]
         passages = [
-            NewPassage(piece.text, "", piece.heading, piece.page, piece.lines, piece.chars, input_hash(text))
-            for piece, text in zip(pieces, inputs, strict=True)
+            NewPassage(piece.text, context, piece.heading, piece.page, piece.lines, piece.chars, input_hash(text))
+            for piece, context, text in zip(pieces, contexts, inputs, strict=True)
         ]
         return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
 

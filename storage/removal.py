@@ -21,8 +21,8 @@ _CHUNK = 5_000
 
 
 def lexical_text(context: str, heading: str, text: str) -> str:
-    """What the lexical index holds of a passage: what the encoder gets, and the heading it stands under."""
-    return "\n".join((context, heading, text))
+    """What the lexical index holds of a passage: what the encoder gets, and the headings that this lacks."""
+    return "\n".join((context, "" if heading in context else heading, text))
 
 
 def remove_documents(connection: Connection, document_ids: Sequence[int], states: dict[int, int]) -> int:

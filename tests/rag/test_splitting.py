@@ -228,3 +228,12 @@ def test_real_tokenizer_on_real_prose(request: pytest.FixtureRequest) -> None:
         text = file.read_text(encoding="utf-8")
         document = Document("", text, "", code_blocks(text))
         check(document, split(document, offsets, 200), offsets, 200)
+
+
+def test_short_sentences_do_not_part_a_heading_from_them():
+    text = "# Mines\n\n" + "It is of copper here. " * 60
+    blocks, _ = markdown_blocks(text)
+    pieces = split(Document("Mines", text, "text/markdown", blocks), words, 200)
+    assert len(pieces) == 2
+    assert pieces[0].text.startswith("# Mines\n\nIt is")
+    assert all(len(words(piece.text)) > 100 for piece in pieces)
