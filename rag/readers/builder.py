@@ -54,9 +54,16 @@ class DocumentBuilder:
         """What follows stands on the next page (the first call starts page 1)."""
         self._page_starts.append(self._length)
 
-    def new_section(self) -> None:
-        """What follows stands under no heading so far."""
+    def new_section(self, *titles: str, shown: bool = False) -> None:
+        """What follows stands under no heading so far but `titles`, the outermost first.
+
+        With `shown` the last of them is written as a heading; the text need not hold the others.
+        """
         self._headings = HeadingStack()
+        for level, title in enumerate(titles, 1 - len(titles)):  # above every heading that the text has
+            self._headings.push(level, title_from(title))
+        if shown and titles and (text := " ".join(normalise(titles[-1]).split())):
+            self._append("heading", text, 1, self._headings.path)
 
     @property
     def length(self) -> int:

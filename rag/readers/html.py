@@ -36,6 +36,9 @@ _DROPPED = frozenset(
     ("script", "style", "noscript", "template", "nav", "svg", "iframe", "object", "button", "select", "head", "input")
 )
 _DROPPED_ROLES = frozenset(("navigation", "search", "menu", "menubar", "contentinfo"))
+_FURNITURE = frozenset(("aside", "header", "footer"))
+_FURNITURE_ROLES = frozenset(("banner", "complementary"))
+_CONTENT = ("article", "main")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = frozenset(
     re.findall(
@@ -52,6 +55,7 @@ class HtmlReader(Reader):
     """Reads HTML and XHTML."""
 
     name = "HTML"
+    version = "2"
     media_types = ("text/html", "application/xhtml+xml")
     suffixes = (".html", ".htm", ".xhtml")
 
@@ -61,7 +65,7 @@ class HtmlReader(Reader):
         return 0.9 if _START.match(head.removeprefix(codecs.BOM_UTF8)) else 0.2
 
     def read(self, path: Path) -> Document:
-        document = html_document(_decode(read_bytes(path)))
+        document = html_document(html_text(read_bytes(path)))
         if not document.text and document.partial:
             raise ReadError("its elements are nested too deeply to be read")
         if not document.text:
@@ -69,7 +73,7 @@ class HtmlReader(Reader):
         return document
 
 
-def _decode(data: bytes) -> str:
+def html_text(data: bytes) -> str:
     """The page's text: byte order mark, the encoding it names, else as any text."""
     named = _CHARSET.search(data[:4096])
     if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -81,8 +85,15 @@ def _decode(data: bytes) -> str:
     return decode(data)
 
 
-def html_document(source: str) -> Document:
-    """The document of an HTML text; its text is empty where there is none."""
+def html_document(source: str, *, furniture: bool = False) -> Document:
+    """The document of an HTML text; its text is empty where there is none.
+
+    Parameters
+    ----------
+    furniture : bool
+        Whether to keep the page's own headers, footers and asides: in a book and in mail they are its text. Those of a
+        web page repeat on every page of a site; they are left out unless nothing else holds text.
+    """
     etree: Any = import_module("lxml.etree")
     builder = DocumentBuilder("text/html")
     data = normalise(source).encode("utf-8")
@@ -93,7 +104,12 @@ def html_document(source: str) -> Document:
     title = root.find("head/title")
     if title is not None:
         builder.title = "".join(title.itertext())
-    _Renderer(builder).render(_main(root))
+    top = _main(root)
+    if not furniture:
+        _add_heading_of_page(builder, root, top)
+    _Renderer(builder, furniture).render(top)
+    if not builder.length and not furniture:
+        _Renderer(builder, True).render(top)
     if any("depth" in entry.message.lower() for entry in parser.error_log[:100]):
         builder.notes.append("parts nested too deeply were left out")
         builder.partial = True
@@ -110,6 +126,22 @@ def _main(root: Any) -> Any:
     return marked[0] if 4 * _text_length(marked[0]) >= _text_length(body) else body
 
 
+def _add_heading_of_page(builder: DocumentBuilder, root: Any, top: Any) -> None:
+    """Begin with the page's only h1 where it stands in what is left out, such as a page's header."""
+    headings = list(root.iter("h1"))
+    if len(headings) == 1 and not _kept(headings[0], top):
+        builder.heading(_inline_text(headings[0]), 1)
+
+
+def _kept(element: Any, top: Any) -> bool:
+    """Whether rendering `top` without furniture renders `element`."""
+    while element is not None and element is not top:
+        if _dropped(element, element.tag) or _is_furniture(element, element.tag):
+            return False
+        element = element.getparent()
+    return element is top
+
+
 def _text_length(element: Any) -> int:
     return sum(
         len(part.strip())
@@ -120,8 +152,9 @@ def _text_length(element: Any) -> int:
 class _Renderer:
     """Walks the tree without recursion, gathers inline text and hands it on at each block's border."""
 
-    def __init__(self, builder: DocumentBuilder) -> None:
+    def __init__(self, builder: DocumentBuilder, furniture: bool) -> None:
         self._builder = builder
+        self._furniture = furniture
         self._inline: list[str] = []
         self._lists: list[list[Any]] = []
         self._item = ""
@@ -144,7 +177,7 @@ class _Renderer:
 
     def _start(self, element: Any, tag: str, is_top: bool) -> bool:
         """Begin an element; true if what is inside it is dealt with."""
-        if not is_top and _dropped(element, tag):
+        if not is_top and (_dropped(element, tag) or (not self._furniture and _is_furniture(element, tag))):
             return True
         if tag == "br":
             self._inline.append("\v")
@@ -220,6 +253,15 @@ def _dropped(element: Any, tag: object) -> bool:
         attributes.get("role") in _DROPPED_ROLES
         or "hidden" in attributes
         or "display:none" in attributes.get("style", "").replace(" ", "")
+    )
+
+
+def _is_furniture(element: Any, tag: object) -> bool:
+    """Whether an element is a header, footer or aside of the page, and not of an article in it."""
+    if tag not in _FURNITURE and element.get("role") not in _FURNITURE_ROLES:
+        return False
+    return next(element.iterancestors(*_CONTENT), None) is None and not any(
+        ancestor.get("role") == "main" for ancestor in element.iterancestors()
     )
 
 

@@ -98,7 +98,7 @@ def _add_body(builder: DocumentBuilder, message: EmailMessage) -> None:
         builder.partial = True
         return
     if body.get_content_type() == "text/html":
-        document = html_document(text)
+        document = html_document(text, furniture=True)
         builder.add_all(document.text, document.blocks)
     else:
         for block in paragraphs(text):

@@ -54,3 +54,36 @@ def test_a_page_of_scripts_alone_has_no_text(tmp_path: Path) -> None:
 def test_deep_nesting_is_survived(tmp_path: Path) -> None:
     deep = "<!doctype html><html><body><p>Before.</p>" + "<div>" * 20_000 + "</body></html>"
     assert "Before." in read(write(tmp_path, deep)).text
+
+
+FURNITURE = """<!doctype html><html><body><header>{top}<p>Sign in here</p></header>{body}
+<aside><p>Read also this</p></aside><footer><p>All rights reserved</p></footer></body></html>"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<section><p>The boiler hums.</p></section>",
+        "<article><header><p>By Kim</p></header><p>The boiler hums.</p><aside>A note</aside></article>",
+        "<main><header><p>By Kim</p></header><p>The boiler hums.</p><aside>A note</aside></main>",
+        '<div role="main"><header><p>By Kim</p></header><p>The boiler hums.</p><aside>A note</aside></div>',
+    ],
+)
+def test_headers_footers_and_asides_of_the_page_are_left_out_and_those_of_an_article_kept(
+    tmp_path: Path, body: str
+) -> None:
+    text = read(write(tmp_path, FURNITURE.format(top="", body=body))).text
+    assert "boiler hums" in text and ("By Kim" in text and "A note" in text) == ("By Kim" in body)
+    for left_out in ("Sign in", "Read also", "rights"):
+        assert left_out not in text
+
+
+@pytest.mark.parametrize("body", ["<p>The boiler hums.</p>", "<main><p>The boiler hums.</p></main>"])
+def test_the_only_h1_is_kept_though_it_stands_in_the_pages_header(tmp_path: Path, body: str) -> None:
+    document = read(write(tmp_path, FURNITURE.format(top="<h1>Boilers</h1>", body=body)))
+    assert document.text == "Boilers\n\nThe boiler hums.\n"
+    assert document.blocks[-1].heading_path == "Boilers"
+
+
+def test_the_pages_header_is_read_where_there_is_nothing_else(tmp_path: Path) -> None:
+    assert "Sign in here" in read(write(tmp_path, FURNITURE.format(top="", body=""))).text
