@@ -185,6 +185,9 @@ def _add_chapter(builder: DocumentBuilder, book: _Book, name: str) -> None:
 
 
 def _same(heading: str, title: str) -> bool:
-    """Whether a heading says what the table of contents says, signs and case aside."""
-    letters = ("".join(filter(str.isalnum, text)).casefold() for text in (heading, title))
-    return next(letters) == next(letters)
+    """Whether a heading says what the table of contents says; numbers, signs and case aside."""
+    return _letters(heading) == _letters(title)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text)).casefold() or text

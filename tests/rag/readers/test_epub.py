@@ -12,7 +12,10 @@ from slotrag.rag.readers import archives, read
 
 CHAPTERS = [
     ("cover.xhtml", '<div><img src="cover.jpg"/></div>'),
-    ("heating.xhtml", "<h1>Heating</h1><p>The boiler is serviced in September.</p><h2>Pumps</h2><p>Two pumps run.</p>"),
+    (
+        "heating.xhtml",
+        "<h1>1. Heating</h1><p>The boiler hums softly.</p><h2>Pumps</h2><p>Two pumps run.</p>",
+    ),
     ("the water.xhtml", "<p>The main valve is in the cellar.</p><aside><p>It turns left.</p></aside>"),
     ("rest.xhtml", "<p>The valve was changed in May.</p>"),
     ("last.xhtml", "<header><h1>Power</h1></header><p>The fuse box hangs in the hall.</p>"),
@@ -34,8 +37,8 @@ def test_chapters_in_reading_order_under_their_titles(tmp_path: Path, version: i
     document = read(write_epub(tmp_path / "a.epub", CHAPTERS, contents, version=version))
     assert document.title == "The house" and document.reader.startswith("epub/") and not document.partial
     found = headings(document)
-    assert found["The boiler is serviced in September."] == "Part one > Heating"
-    assert found["Two pumps run."] == "Part one > Heating > Pumps"
+    assert found["The boiler hums softly."] == "Part one > 1. Heating"
+    assert found["Two pumps run."] == "Part one > 1. Heating > Pumps"
     assert found["The main valve is in the cellar."] == "Part one > Water"
     assert found["It turns left."] == "Part one > Water"
     assert found["The valve was changed in May."] == "Part one > Water"  # a page that the contents do not name
@@ -59,7 +62,7 @@ def test_a_book_without_contents_is_read_by_its_headings(tmp_path: Path) -> None
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
-    assert headings(read(path))["Two pumps run."] == "Heating > Pumps"
+    assert headings(read(path))["Two pumps run."] == "1. Heating > Pumps"
 
 
 def test_recognised_under_any_suffix_and_without_its_mark(tmp_path: Path) -> None:
