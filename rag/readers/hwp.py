@@ -70,7 +70,7 @@ class HwpReader(Reader):
                 raise ReadError("in the format of Hangul 3 or older: save it as hwpx")
         try:
             file = olefile.OleFileIO(str(path))
-        except OSError as error:
+        except Exception as error:  # whatever a broken file provokes
             raise ReadError("broken: not a whole compound file, as hwp files are") from error
         with file:
             flags = _flags(file)
@@ -95,7 +95,7 @@ def _is_hwp(path: str, size: int, mtime_ns: int) -> bool | None:
     try:
         with olefile.OleFileIO(path) as file:
             return bool(file.exists("FileHeader")) and file.openstream("FileHeader").read(17) == _SIGNATURE
-    except OSError:
+    except Exception:  # the library raises whatever a broken file provokes
         return None
 
 

@@ -140,6 +140,15 @@ def test_every_cut_gives_a_document_or_a_reason(tmp_path: Path) -> None:
             read(path)
 
 
+@pytest.mark.parametrize("size", [8, 100, 511, 512, 513, 1999, 5000])
+@pytest.mark.parametrize("suffix", [".hwp", ".doc", ".xlsx"])
+def test_a_compound_file_without_anything_in_it_fails(tmp_path: Path, size: int, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes((b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(size))[:size])
+    with pytest.raises((ReadError, UnsupportedFile)):
+        read(path)
+
+
 def test_a_stream_that_ends_early_gives_what_is_there(tmp_path: Path) -> None:
     body = b"".join(map(hwp_part, PARTS * 200))
     path = write_hwp(tmp_path / "a.hwp", sections=[body])
