@@ -12,7 +12,9 @@ from pathlib import Path
 from ..documents import Document, NoText, ReadError, title_from
 from .base import Reader
 from .builder import DocumentBuilder
-from .pdf_layout import Line, Paragraph, page_lines, page_paragraphs, ranges, repeated_lines, sizes_of_headings
+from .pdf_layout import Paragraph, page_paragraphs, ranges, repeated_lines, sizes_of_headings
+from .pdf_lines import Line, page_lines
+from .pdf_tables import in_reading_order
 
 _lock = threading.Lock()
 _JUNK_TITLES = (
@@ -29,6 +31,7 @@ class PdfReader(Reader):
     """Reads PDF. Pages without text are named in the notes; a file with none is a scan."""
 
     name = "PDF"
+    version = "2"
     media_types = ("application/pdf",)
     suffixes = (".pdf",)
 
@@ -42,7 +45,7 @@ class PdfReader(Reader):
         try:
             pages, broken, title = _extract(path)
         except ReadError as error:
-            raise ReadError(f"{error.reason}; the file is cut off") if cut_off else error from error
+            raise ReadError(f"{error.reason.rstrip('.')}; the file is cut off") if cut_off else error from error
         empty = [number for number, lines in enumerate(pages, 1) if not lines and number not in broken]
         if not any(pages):
             if cut_off or broken:
@@ -94,10 +97,11 @@ def _extract(path: Path) -> tuple[list[list[Line]], set[int], str]:
         for number in range(count):
             with _lock:
                 try:
-                    pages.append(page_lines(source, number))
+                    lines = page_lines(source, number)
                 except pypdfium2.PdfiumError:
-                    pages.append([])
+                    lines = []
                     broken.add(number + 1)
+            pages.append(in_reading_order(lines))
     finally:
         with _lock:
             source.close()
@@ -116,15 +120,31 @@ def _build(builder: DocumentBuilder, pages: list[list[Line]]) -> None:
     levels = sizes_of_headings(pages)
     repeated = repeated_lines(pages)
     seen: set[str] = set()
-    before: Paragraph | None = None
+    held: Paragraph | None = None  # the last of a page waits for the first of the next
+    join: str | None = None
     for lines in pages:
+        paragraphs = page_paragraphs([line for line in lines if not repeated.drop(line, seen)], levels)
+        runs_on = held is not None and bool(paragraphs) and held.runs_on(paragraphs[0])
+        _add(builder, held, join, parted=runs_on)
         builder.start_page()
-        kept = [line for line in lines if not repeated.drop(line, seen)]
-        for number, paragraph in enumerate(page_paragraphs(kept, levels)):
-            if paragraph.level:
-                builder.heading(paragraph.text, paragraph.level)
-            elif number == 0 and before is not None and before.runs_on(paragraph):
-                builder.add("paragraph", paragraph.text, join="" if before.hyphenated else " ")
-            else:
-                builder.add("paragraph", paragraph.text)
-            before = None if paragraph.level else paragraph
+        join = None
+        if held is not None and runs_on:
+            join = "" if held.hyphenated else " "
+        for paragraph in paragraphs[:-1]:
+            _add(builder, paragraph, join)
+            join = None
+        held = paragraphs[-1] if paragraphs else None
+    _add(builder, held, join)
+
+
+def _add(builder: DocumentBuilder, paragraph: Paragraph | None, join: str | None, *, parted: bool = False) -> None:
+    """Append a paragraph, after `join` to the one before; the hyphen of a word that the page end parted goes."""
+    if paragraph is None:
+        return
+    if paragraph.level:
+        builder.heading(paragraph.text, paragraph.level)
+    elif paragraph.table:
+        builder.add("table", paragraph.text)
+    else:
+        text = paragraph.text.removesuffix("-") if parted and paragraph.hyphenated else paragraph.text
+        builder.add("paragraph", text, join=join)

@@ -1,15 +1,16 @@
-"""From the characters of PDF pages to lines, paragraphs and headings, by their places and sizes. It opens no file."""
+"""From the lines of PDF pages to paragraphs, headings and tables, by their places and sizes. It opens no file."""
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from statistics import median
-from typing import Any
+
+from .pdf_lines import Line
+from .pdf_tables import table_end, table_text
 
 HEADING_RATIO = 1.15
 """A line is a heading if its letters are this much larger than the body's ..."""
@@ -20,94 +21,24 @@ HEADING_LENGTH = 200
 HEADING_LEVELS = 4
 
 _HYPHENS = "\x02\xad\ufffe"  # PDFium's mark for a hyphen at a line end, and soft hyphens
-_CONTROLS = re.compile("[\x00\x01\x03-\x08\x0b-\x1f\x7f\uffff]")
 _ENDS = re.compile(r"""[.!?…:;。！？]["'”’)\]」』]*$""")
 _HAN_KANA = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff00-\uff60]")
 
 
 @dataclass(slots=True)
-class Line:
-    """A line of a page: its text, font size, and edges in points (``y`` of its baseline, growing upwards).
-
-    PDFium joins the two halves of a word cut at a line end, and so two lines; `last_y` is the second one's baseline.
-    """
-
-    text: str
-    size: float
-    left: float
-    right: float
-    y: float
-    last_y: float
-    edge: bool = False
-    """The first or last of its page."""
-
-
-@dataclass(slots=True)
 class Paragraph:
-    """Lines joined; `level` of a heading, else 0; `hyphenated` where it ends within a word."""
+    """Lines joined; `level` of a heading, else 0; `hyphenated` where it ends within a word; `table` of rows."""
 
     text: str
     level: int = 0
     hyphenated: bool = False
+    table: bool = False
 
     def runs_on(self, following: Paragraph) -> bool:
         """Whether `following`, the first of the next page, goes on with this one."""
+        if self.table or following.table:
+            return False
         return not following.level and (self.hyphenated or not _ENDS.search(self.text)) and following.text[0].islower()
-
-
-def page_lines(source: Any, number: int) -> list[Line]:
-    """The lines of page `number` (from 0) that hold text."""
-    page = source[number]
-    try:
-        text_page = page.get_textpage()
-        try:
-            return _lines(text_page)
-        finally:
-            text_page.close()
-    finally:
-        page.close()
-
-
-def _lines(text_page: Any) -> list[Line]:
-    """The lines of a page; places in its text are PDFium's character numbers, which count UTF-16 units."""
-    count = text_page.count_chars()
-    if count <= 0:
-        return []
-    lines: list[Line] = []
-    position = 0
-    for raw in text_page.get_text_range(0, count, errors="replace").split("\n"):
-        text = _CONTROLS.sub("", raw).strip()
-        if text:
-            first = position + _utf16_length(raw[: len(raw) - len(raw.lstrip())])
-            last = position + _utf16_length(raw.rstrip()) - 1
-            lines.append(_measured(text_page, text, min(first, count - 1), min(last, count - 1)))
-        position += _utf16_length(raw) + 1
-    if lines:
-        lines[0].edge = lines[-1].edge = True
-    return lines
-
-
-def _utf16_length(text: str) -> int:
-    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
-
-
-def _measured(text_page: Any, text: str, first: int, last: int) -> Line:
-    """A line with its place and size."""
-    import pypdfium2.raw as raw
-
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    raw.FPDFText_GetCharBox(text_page, first, left, right, bottom, top)
-    start, y = left.value, bottom.value
-    origin = ctypes.c_double()
-    if raw.FPDFText_GetCharOrigin(text_page, first, left, origin):
-        y = origin.value  # the baseline; a box ends lower under letters such as g
-    size = raw.FPDFText_GetFontSize(text_page, first) or 0.0
-    height = top.value - bottom.value
-    if size <= 1.5:  # a font of size 1 scaled by the text matrix
-        size = height * 1.3
-    raw.FPDFText_GetCharBox(text_page, last, left, right, bottom, top)
-    last_y = origin.value if raw.FPDFText_GetCharOrigin(text_page, last, left, origin) else y
-    return Line(text, round(size, 1), start, right.value, y, last_y)
 
 
 def sizes_of_headings(pages: Iterable[Sequence[Line]]) -> dict[float, int]:
@@ -159,13 +90,22 @@ def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Par
     gaps = [above.last_y - below.y for above, below in pairwise(lines) if above.last_y > below.y]
     spacing = median(gaps) if gaps else 0.0
     right = max(line.right for line in lines)
-    groups: list[list[Line]] = [[lines[0]]]
-    for above, line in pairwise(lines):
-        if _starts_paragraph(above, line, spacing, right, groups[-1]):
-            groups.append([line])
+    found: list[Paragraph] = []
+    group: list[Line] = []
+    at = 0
+    while at < len(lines):
+        stop = table_end(lines, at)
+        if group and (stop > at or _starts_paragraph(lines[at - 1], lines[at], spacing, right, group)):
+            found.append(_paragraph(group, levels))
+            group = []
+        if stop > at:
+            found.append(Paragraph(table_text(lines[at:stop]), table=True))
         else:
-            groups[-1].append(line)
-    return [_paragraph(group, levels) for group in groups]
+            group.append(lines[at])
+        at = max(stop, at + 1)
+    if group:
+        found.append(_paragraph(group, levels))
+    return found
 
 
 def _starts_paragraph(above: Line, line: Line, spacing: float, right: float, group: list[Line]) -> bool:
@@ -191,8 +131,9 @@ def _paragraph(group: list[Line], levels: dict[float, int]) -> Paragraph:
     level = levels.get(group[0].size, 0)
     if len(text) > HEADING_LENGTH or not any(character.isalnum() for character in text):
         level = 0
-    hyphenated = not level and text[-1:] in _HYPHENS
-    return Paragraph(text.rstrip(_HYPHENS) if hyphenated else _clean(text), level, hyphenated)
+    if not level and text[-1] in _HYPHENS:
+        return Paragraph(text.rstrip(_HYPHENS), hyphenated=True)
+    return Paragraph(_clean(text), level, not level and text[-1] == "-" and text[-2:-1].isalpha())
 
 
 def _joined(text: str, following: str) -> str:

@@ -27,6 +27,11 @@ def cell_text(value: object) -> str:
     return " ".join(str(value).split())
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number, an amount, a share or a date in digits."""
+    return bool(_NUMBER.fullmatch(text))
+
+
 def table_lines(rows: Iterable[Sequence[object]], *, header: bool | None = None) -> Iterator[str]:
     """The lines of a table; a row without text gives an empty line.
 
@@ -67,5 +72,5 @@ def _is_header(names: list[str]) -> bool:
     return (
         len(filled) >= max(1, len(names) - 1)
         and len(set(filled)) == len(filled)
-        and all(len(name) <= HEADER_LENGTH and not _NUMBER.fullmatch(name) for name in filled)
+        and all(len(name) <= HEADER_LENGTH and not is_number(name) for name in filled)
     )
