@@ -46,6 +46,8 @@ class EpubReader(Reader):
             builder.title = book.title
             for name in book.spine:
                 _add_chapter(builder, book, name)
+        if not builder.length and builder.partial:
+            raise ReadError("broken e-book: no chapter can be read")
         if not builder.length:
             raise NoText("no text in any chapter")
         return builder.document()

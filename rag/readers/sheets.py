@@ -33,17 +33,15 @@ class SheetsReader(Reader):
         check_archive(path)
         import openpyxl
 
-        workbook = openpyxl.load_workbook(str(path), read_only=True, data_only=True, keep_links=False)
         builder = DocumentBuilder(self.media_types[0])
-        builder.title = workbook.properties.title or ""
-        try:
+        with path.open("rb") as stream:  # by its name the library would refuse a file with another suffix
+            workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True, keep_links=False)
+            builder.title = workbook.properties.title or ""
             for sheet in workbook.worksheets:
                 lines = [line for line in table_lines(_rows(sheet)) if line]
                 if lines:
                     builder.heading(sheet.title, 1)
                     builder.add("table", "\n".join(lines))
-        finally:
-            workbook.close()
         if not builder.length:
             raise NoText("no cell with a value")
         return builder.document()
