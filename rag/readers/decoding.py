@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from pathlib import Path
 
@@ -53,10 +54,11 @@ def read_bytes(path: Path, maximum: int = MAXIMUM_BYTES) -> bytes:
     """The bytes of a file of at most `maximum` bytes. Raises as `read_text`."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(maximum + 1)
+            size = os.fstat(stream.fileno()).st_size
+            data = stream.read(maximum + 1) if size <= maximum else b""
     except OSError as error:
         raise ReadError(f"cannot be opened: {error.strerror or error}") from error
-    if len(data) > maximum:
+    if max(size, len(data)) > maximum:
         raise ReadError(f"larger than {maximum // 1_000_000} MB: split it into smaller files")
     if not data:
         raise NoText("empty file")

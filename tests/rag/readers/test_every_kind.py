@@ -155,26 +155,26 @@ def test_the_summary_and_the_status_name_what_has_no_text(
     assert "3 without text" in status
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_korean_names_and_bodies_are_found_in_either_form(
-    tmp_path: Path, library: Library, kind: str, form: str
-) -> None:
-    if kind == ".pdf" and form == "NFD":
-        pytest.skip("the font of the PDF library has no single letters of Hangul")
+def test_korean_names_and_bodies_are_found_in_either_form(tmp_path: Path, library: Library, form: str) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     name = unicodedata.normalize(form, "회의록")
-    heading = "heating" if kind == ".py" else unicodedata.normalize(form, KOREAN[0][0])
-    body = [unicodedata.normalize(form, paragraph) for paragraph in KOREAN[0][1]]
-    path = write_kind(docs / f"{name}{kind}", [(heading, body)])
+    expected = set()
+    for kind in KINDS:
+        shape = "NFC" if kind == ".pdf" else form  # the PDF library's font has no single letters of Hangul
+        heading = "heating" if kind == ".py" else unicodedata.normalize(shape, KOREAN[0][0])
+        body = [unicodedata.normalize(shape, paragraph) for paragraph in KOREAN[0][1]]
+        expected.add(str(write_kind(docs / f"{name}{kind}", [(heading, body)])))
     library.index([docs])
     for spelling in ("NFC", "NFD"):
-        hit = library.search(unicodedata.normalize(spelling, "보일러 점검"), k=1).hits[0]
-        assert hit.absolute_path == str(path) and Path(hit.absolute_path).exists()
-        pattern = unicodedata.normalize(spelling, f"회의록{kind}")
-        assert library.search(unicodedata.normalize(spelling, "보일러"), path=pattern).hits
-        assert library.search(unicodedata.normalize(spelling, "구월에"), mode="lexical", k=1).hits
+        for mode in ("hybrid", "lexical"):
+            hits = library.search(unicodedata.normalize(spelling, "보일러 점검"), k=100, mode=mode).hits
+            assert {path for hit in hits for path in (hit.absolute_path, *hit.copies)} == expected
+        for kind in KINDS:
+            pattern = unicodedata.normalize(spelling, f"회의록{kind}")
+            (path,) = {hit.absolute_path for hit in library.search("구월에", path=pattern, k=1).hits}
+            assert path == str(docs / f"{name}{kind}") and Path(path).exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
