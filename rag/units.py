@@ -79,7 +79,11 @@ def section_units(text: str, section: Sequence[Block], ends: array[int], limit: 
 
 def _merged(last: Unit, unit: Unit, smallest: int, limit: int, characters: int) -> bool:
     """Take `unit` into `last` if that is very small and both fit."""
-    if last.last_token - last.first_token >= smallest or unit.last_token - last.first_token > limit or unit.end - last.start > characters:
+    if (
+        last.last_token - last.first_token >= smallest
+        or unit.last_token - last.first_token > limit
+        or unit.end - last.start > characters
+    ):
         return False
     last.end, last.last_token = unit.end, unit.last_token
     return True
