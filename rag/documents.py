@@ -91,7 +91,9 @@ class Document:
     page_starts : list of int
         Offset at which page 1, 2, ... starts, ascending; empty where the format has no pages.
     reader : str
-        Name and version of the reader, ``pdf/1``; set by `slotrag.rag.readers.read`.
+        Name and version of the reader, ``pdf/1``; set by `slotrag.rag.readers.read_parts`.
+    first_line, first_character : int
+        Where `text` begins in the file's whole text, for a part of one that is too large to hold (1 and 0 otherwise).
     """
 
     title: str
@@ -102,6 +104,8 @@ class Document:
     partial: bool = False
     page_starts: list[int] = field(default_factory=list)
     reader: str = ""
+    first_line: int = 1
+    first_character: int = 0
 
     def page_at(self, offset: int) -> int | None:
         """The page on which the character at `offset` stands, or None."""

@@ -7,7 +7,7 @@ soon as all their vectors are there, so a killed run loses at most a batch and n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from .context_line import context_lines
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
 from .results import IndexReport, SkippedFile
-from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work
+from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work, content_hash
 from .splitting import split
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Prepared:
     inputs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     problem: str = ""
+    large: bool = False
+    """Its passages are not here: the file is read in parts."""
 
 
 class Indexer:
@@ -123,6 +125,9 @@ class Indexer:
             for prepared in reading:
                 self._raise_if_cancelled()
                 self._progress("read", self._done + len(window), prepared.work.file.path)
+                if prepared.large:
+                    self._store_large(prepared, encoder)
+                    continue
                 window.append(prepared)
                 passages += len(prepared.inputs)
                 if passages >= size:
@@ -140,13 +145,16 @@ class Indexer:
 
     def _prepare(self, work: Work, encoder: Encoder) -> Prepared:
         """Read and split one file. Runs in another thread than the rest."""
-        from .readers import read
+        from .readers import read_parts
 
         if work.content_hash is None:
             return self._unread(work, work.reason)
         try:
-            document = read(Path(work.file.path))
-            pieces = split(document, encoder.token_offsets, self._limit)
+            parts = read_parts(Path(work.file.path))
+            document = next(parts)
+            if next(parts, None) is not None:
+                return Prepared(work, self._read_document(work, document, []), notes=document.notes, large=True)
+            passages, inputs = self._passages(document, encoder)
         except (NoText, UnsupportedFile) as error:
             status = "no_text" if isinstance(error, NoText) else "skipped"
             return Prepared(work, self._new_document(work, status=status, reason=error.reason))
@@ -154,15 +162,51 @@ class Indexer:
             if _gone(work.file.path):
                 return self._unread(work, error.reason)
             return Prepared(work, self._new_document(work, status="failed", reason=error.reason))
-        if not pieces:
+        if not passages:
             return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
+        return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
+
+    def _passages(self, document: Document, encoder: Encoder) -> tuple[list[NewPassage], list[str]]:
+        """The passages of a document or of a part of one, and what the encoder gets for each."""
+        pieces = split(document, encoder.token_offsets, self._limit)
         contexts = context_lines(document, pieces, encoder.token_offsets, self._limit, encoder.max_tokens)
         inputs = [encoder_input(context, piece.text) for context, piece in zip(contexts, pieces, strict=True)]
         passages = [
             NewPassage(piece.text, context, piece.heading, piece.page, piece.lines, piece.chars, input_hash(text))
             for piece, context, text in zip(pieces, contexts, inputs, strict=True)
         ]
-        return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
+        return passages, inputs
+
+    def _store_large(self, prepared: Prepared, encoder: Encoder) -> None:
+        """Read a file twice, part by part: first its texts are encoded, then the whole document is stored at once."""
+        from .readers import read_parts
+
+        work, path = prepared.work, Path(prepared.work.file.path)
+        assert prepared.document is not None
+        try:
+            for document in read_parts(path):
+                passages, inputs = self._passages(document, encoder)
+                texts = {passage.input_hash: text for passage, text in zip(passages, inputs, strict=True)}
+                for _ in self._encode(self._without_vector(texts, encoder), encoder):
+                    self._progress("encode", self._done, f"{self._report.encoded:,} texts encoded")
+            self._catalog.put_large_document(self._collection.id, prepared.document, self._stored_parts(work, encoder))
+        except (NoText, UnsupportedFile, ReadError) as error:  # it was changed since it was looked at
+            prepared = self._unread(work, error.reason)
+            self._store([prepared])
+        else:
+            self._count(prepared)
+        self._done += 1
+
+    def _stored_parts(self, work: Work, encoder: Encoder) -> Iterator[NewPassage]:
+        """The passages of a large file; an error at the end where it is not the file that the scan saw."""
+        from .readers import read_parts
+
+        for document in read_parts(Path(work.file.path)):
+            self._raise_if_cancelled()
+            self._progress("read", self._done, f"storing {work.file.path}")
+            yield from self._passages(document, encoder)[0]
+        if content_hash(work.file.path, self._raise_if_cancelled)[0] != work.content_hash:
+            raise ReadError("it was changed while it was read; index again")
 
     def _unread(self, work: Work, problem: str) -> Prepared:
         """A file that cannot be opened: what was indexed of it earlier stays."""
@@ -213,19 +257,26 @@ class Indexer:
             if prepared.document is not None
             for passage, text in zip(prepared.document.passages, prepared.inputs, strict=True)
         }
+        return self._without_vector(texts, encoder)
+
+    def _without_vector(self, texts: dict[bytes, str], encoder: Encoder) -> dict[bytes, str]:
         stored = self._catalog.stored_vectors(encoder.fingerprint, texts) if texts else set()
         return {key: text for key, text in texts.items() if key not in stored}
 
-    def _flush(self, window: Sequence[Prepared], encoder: Encoder) -> None:
-        """Encode what the window lacks and store its documents."""
-        missing = sorted(self._missing(window, encoder).items(), key=lambda item: len(item[1]), reverse=True)
-        for at in range(0, len(missing), BATCH_TEXTS):
+    def _encode(self, texts: dict[bytes, str], encoder: Encoder) -> Iterator[float]:
+        """Encode texts and store their vectors batch by batch; yields the share that is done."""
+        ordered = sorted(texts.items(), key=lambda item: len(item[1]), reverse=True)
+        for at in range(0, len(ordered), BATCH_TEXTS):
             self._raise_if_cancelled()
-            batch = missing[at : at + BATCH_TEXTS]
+            batch = ordered[at : at + BATCH_TEXTS]
             vectors = encoder.encode_documents([text for _, text in batch])
             self._catalog.put_vectors(encoder.fingerprint, [key for key, _ in batch], vectors)
             self._report.encoded += len(batch)
-            share = (at + len(batch)) / len(missing)
+            yield (at + len(batch)) / len(ordered)
+
+    def _flush(self, window: Sequence[Prepared], encoder: Encoder) -> None:
+        """Encode what the window lacks and store its documents."""
+        for share in self._encode(self._missing(window, encoder), encoder):
             self._progress("encode", self._done + int(share * len(window)), f"{self._report.encoded:,} texts encoded")
         self._store(window)
         self._done += len(window)

@@ -38,13 +38,13 @@ class Piece:
     Attributes
     ----------
     text : str
-        ``document.text[chars[0]:chars[1]]``, without white space around it (code keeps its first indentation).
+        Those characters of the document's text, without white space around it (code keeps its first indentation).
     heading : str
         Path of the headings above it, ``A > B``.
     page : int or None
         The page on which it starts.
     lines, chars : (int, int)
-        First and last line (from 1); characters ``[start, end)`` of the document's text.
+        First and last line (from 1); characters ``[start, end)`` of the file's whole text.
     """
 
     text: str
@@ -155,12 +155,14 @@ class _Splitter:
         inside = [section[unit.block] for unit in group if unit.start < end and unit.end > start]
         named = next((block for block in inside if block.kind != "heading"), inside[-1] if inside else block)
         page = self._document.page_at(start)
+        above, before = self._document.first_line - 1, self._document.first_character
+        first, last = lines.lines(start, end)
         return Piece(
             self._text[start:end],
             named.heading_path,
             block.page if page is None else page,
-            lines.lines(start, end),
-            (start, end),
+            (above + first, above + last),
+            (before + start, before + end),
         )
 
 

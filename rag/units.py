@@ -48,14 +48,16 @@ def _add(covered: list[Block], text: str, block: Block) -> None:
 def sections(blocks: Sequence[Block]) -> Iterator[list[Block]]:
     """Runs of blocks that may share a passage: under one heading and on one page, headings at the front."""
     section: list[Block] = []
+    content: Block | None = None  # the section's first block that is no heading
     for block in blocks:
-        content = [other for other in section if other.kind != "heading"]
-        if content and (
-            block.kind == "heading" or block.heading_path != content[0].heading_path or block.page != content[0].page
+        if content is not None and (
+            block.kind == "heading" or block.heading_path != content.heading_path or block.page != content.page
         ):
             yield section
-            section = []
+            section, content = [], None
         section.append(block)
+        if content is None and block.kind != "heading":
+            content = block
     if section:
         yield section
 

@@ -16,7 +16,7 @@ from . import lexical, paths, tokenise
 from .collections import bump_state
 from .library_models import Collection, Document, Passage, Source
 from .part import Part
-from .records import DocumentRecord, NewDocument
+from .records import DocumentRecord, NewDocument, NewPassage
 from .removal import lexical_text, remove_documents
 from .tables import table
 from .writing import DocumentWriter, located, path_columns, update_rows
@@ -61,6 +61,16 @@ class DocumentsPart(Part):
             return []
         with self._library.writing() as connection:
             return DocumentWriter(connection, collection_id, _begin_change(connection, collection_id)).put(documents)
+
+    def put_large_document(self, collection_id: int, document: NewDocument, passages: Iterable[NewPassage]) -> int:
+        """Store a document whose passages come one by one and are not held in memory; the number of passages.
+
+        One transaction, like `put_documents`, that lasts as long as `passages`; what they raise undoes it. No passage
+        keeps its id.
+        """
+        with self._library.writing() as connection:
+            writer = DocumentWriter(connection, collection_id, _begin_change(connection, collection_id))
+            return writer.put_large(document, passages)
 
     def rename_documents(self, renames: Sequence[tuple[int, int | None, str, str, int, int]]) -> None:
         """Give documents other paths: (document_id, source_id, path, relative_path, size, mtime_ns) each.

@@ -7,7 +7,9 @@ under the same heading keeps its id.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -63,6 +65,24 @@ class DocumentWriter:
         self._write()
         return ids
 
+    def put_large(self, document: NewDocument, passages: Iterable[NewPassage]) -> int:
+        """Write one document and its passages in batches; the number of passages."""
+        present = located(self._connection, self._collection_id, [paths.to_bytes(document.path)])
+        for _, document_id in present:
+            query = select(Passage.id).where(Passage.document_id == document_id)
+            self._gone = list(self._connection.execute(query).scalars())
+        document_id = present[0][1] if present else self._next_document
+        self._put(replace(document, passages=[]), present[0][1] if present else None, {})
+        self._write()
+        count = 0
+        for batch in _batches(passages):
+            for passage in batch:
+                self._put_passage(document_id, count, passage, {})
+                count += 1
+            self._write()
+        update_rows(self._connection, _DOCUMENT, [_bound(document_id, {"passage_count": count})])
+        return count
+
     def _put(self, document: NewDocument, document_id: int | None, kept: dict[_Key, list[int]]) -> list[int]:
         values = {
             "source_id": document.source_id,
@@ -116,6 +136,16 @@ class DocumentWriter:
             self._connection.execute(insert(_PASSAGE), self._new_passages)
         texts = [(row["id"], lexical_text(row["context"], row["heading"], row["text"])) for row in self._new_passages]
         lexical.add(self._connection, self._collection_id, texts)
+        for written in (
+            self._gone, self._new_documents, self._changed_documents, self._moved_passages, self._new_passages,
+        ):  # fmt: skip
+            written.clear()
+
+
+def _batches(passages: Iterable[NewPassage]) -> Iterator[list[NewPassage]]:
+    remaining = iter(passages)
+    while batch := list(islice(remaining, _CHUNK)):
+        yield batch
 
 
 def update_rows(connection: Connection, target: Any, rows: Sequence[dict[str, Any]]) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from ..documents import NoText, ReadError, UnsupportedFile
 from .base import Reader
-from .registry import read
+from .registry import read, read_parts
 
 READERS_VERSION: str
 """Changes when the documents that readers make change (an update, a plug-in): files are then read anew."""
 
-__all__ = ["READERS_VERSION", "NoText", "ReadError", "Reader", "UnsupportedFile", "read"]
+__all__ = ["READERS_VERSION", "NoText", "ReadError", "Reader", "UnsupportedFile", "read", "read_parts"]
 
 
 def __getattr__(name: str) -> Any:

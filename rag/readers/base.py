@@ -7,6 +7,7 @@ group ``slotrag.readers``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,3 +64,10 @@ class Reader(ABC):
         NoText
             Whole, but without text.
         """
+
+    def parts(self, path: Path) -> Iterator[Document]:
+        """The file as documents one after the other, where it may be too large for one; by default one, `read`'s.
+
+        Each says where it begins (``first_line``, ``first_character``), all have the same title. Errors as in `read`.
+        """
+        yield self.read(path)

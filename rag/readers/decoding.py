@@ -5,13 +5,21 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..documents import NoText, ReadError, normalise
 
 MAXIMUM_BYTES = 100_000_000
-"""Largest text file that is read. A document is one string in memory with its passages beside it (about twenty times
-the file's size at the peak), so a larger file is refused with a reason in place of filling the memory."""
+"""Largest text file that is read at once. A document is one string in memory with its passages beside it, so a larger
+file is refused with a reason in place of filling the memory; plain text is read in parts."""
+
+PART_CHARACTERS = 2_000_000
+"""Characters of a part of a text that is read in parts, at most."""
+
+_SAMPLE_BYTES = 200_000
+_BEFORE_BYTES = 1000
+_BLOCK_BYTES = 1 << 20
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -85,31 +93,111 @@ def decode(data: bytes) -> str:
         return _decode_legacy(data)
 
 
+def text_parts(path: Path, characters: int = PART_CHARACTERS) -> Iterator[str]:
+    """The normalised text of a file of any size in parts of at most `characters`; joined they are the whole text.
+
+    A part ends at a line end, else at a space, where there is one in its second half. Raises as `read_text`.
+    """
+    try:
+        with path.open(encoding=_encoding_of(path), newline="") as stream:
+            rest = ""
+            while True:
+                block = stream.read(characters - len(rest))
+                rest += block
+                if not block:
+                    break
+                end = _part_end(rest, characters)
+                yield normalise(rest[:end])
+                rest = rest[end:]
+            if rest:
+                yield normalise(rest)
+    except OSError as error:
+        raise ReadError(f"cannot be opened: {error.strerror or error}") from error
+
+
+def _part_end(text: str, characters: int) -> int:
+    if len(text) < characters:
+        return len(text)
+    for mark in ("\n", " "):
+        found = text.rfind(mark, characters // 2)
+        if found > 0:
+            return found + 1
+    return len(text) - 1 if text.endswith("\r") else len(text)
+
+
+def _encoding_of(path: Path) -> str:
+    """The encoding of a whole file, looked at block by block. Raises `ReadError` as `decode`."""
+    with path.open("rb") as stream:
+        head = stream.read(_SAMPLE_BYTES)
+    marked = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
+    marked = marked or (_utf16_without_bom(head[:8192]) if b"\0" in head[:8192] else None)
+    if marked:
+        wrong = _first_wrong(path, marked)
+        if wrong is not None:
+            raise _damaged(marked, wrong)
+        return marked
+    wrong = _first_wrong(path, "utf-8")
+    if wrong is None:
+        return "utf-8"
+    with path.open("rb") as stream:
+        stream.seek(max(0, wrong - _BEFORE_BYTES))
+        sample = stream.read(_SAMPLE_BYTES)
+    for encoding in _legacy_encodings(sample):
+        if _first_wrong(path, encoding) is None:
+            return encoding
+    raise _unknown_encoding()
+
+
+def _first_wrong(path: Path, encoding: str) -> int | None:
+    """About where a file is not valid in `encoding` (to a block), or None."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    at = 0
+    with path.open("rb") as stream:
+        try:
+            while block := stream.read(_BLOCK_BYTES):
+                decoder.decode(block)
+                at += len(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            return at + error.start
+    return None
+
+
+def _damaged(encoding: str, at: int) -> ReadError:
+    return ReadError(f"damaged text: marked as {encoding}, but byte {at} is not valid in it")
+
+
+def _unknown_encoding() -> ReadError:
+    return ReadError("its text encoding cannot be told with confidence: save it as UTF-8")
+
+
 def _strict(data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ReadError(f"damaged text: marked as {encoding}, but byte {error.start} is not valid in it") from error
+        raise _damaged(encoding, error.start) from error
 
 
 def _decode_legacy(data: bytes) -> str:
     """Text in an encoding of before Unicode."""
-    sample = data[:200_000]
+    for encoding in _legacy_encodings(data[:_SAMPLE_BYTES]):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise _unknown_encoding()
+
+
+def _legacy_encodings(sample: bytes) -> Iterator[str]:
+    """Encodings that `sample` may be in, the likeliest first."""
     for encoding, plausible in (("cp949", _korean), ("cp1252", _western)):
         if plausible(sample):
-            try:
-                return data.decode(encoding)
-            except UnicodeDecodeError:
-                continue
+            yield encoding
     from charset_normalizer import from_bytes
 
     best = from_bytes(sample, threshold=0.15).best()
     if best is not None and best.encoding not in _UNLIKELY and best.chaos < 0.1:
-        try:
-            return data.decode(best.encoding)
-        except UnicodeDecodeError:
-            pass
-    raise ReadError("its text encoding cannot be told with confidence: save it as UTF-8")
+        yield best.encoding
 
 
 _UNLIKELY = frozenset(("utf_8", "ascii", "utf_7", "cp037", "cp500", "cp1026", "cp1140", "cp273", "cp424", "cp875"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -72,8 +73,8 @@ def choose(path: Path, head: bytes) -> tuple[str, Reader]:
     raise UnsupportedFile(f"no text can be read from this kind of file{_content(head)}")
 
 
-def read(path: Path) -> Document:
-    """Read a file into a document.
+def read_parts(path: Path) -> Iterator[Document]:
+    """Read a file into a document, or one that is too large to hold into several, one after the other.
 
     Raises
     ------
@@ -93,16 +94,28 @@ def read(path: Path) -> Document:
     if not head:
         raise NoText("empty file")
     name, reader = choose(path, head)
-    document = _read_with(reader, path)
-    if not document.text.strip():
+    found = False
+    for document in _parts_of(reader, path):
+        if document.text.strip():
+            found = True
+            document.reader = f"{name}/{reader.version}"
+            yield document
+    if not found:
         raise NoText("no text in it")
-    document.reader = f"{name}/{reader.version}"
+
+
+def read(path: Path) -> Document:
+    """Read a file into one document. Raises as `read_parts`, and `ReadError` for one that comes in parts."""
+    parts = read_parts(path)
+    document = next(parts)
+    if next(parts, None) is not None:
+        raise ReadError("too large to be read at once")
     return document
 
 
-def _read_with(reader: Reader, path: Path) -> Document:
+def _parts_of(reader: Reader, path: Path) -> Iterator[Document]:
     try:
-        return reader.read(path)
+        yield from reader.parts(path)
     except (ReadError, NoText, UnsupportedFile, MemoryError):
         raise
     except Exception as error:  # format libraries raise whatever broken input provokes

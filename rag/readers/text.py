@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..documents import Block, Document, first_line
 from .base import Reader
-from .decoding import looks_like_text, read_text
+from .decoding import looks_like_text, read_text, text_parts
+
+WHOLE_BYTES = 16_000_000
+"""A larger file is read in parts, so that memory does not grow with it."""
 
 _PARAGRAPH_BREAK = re.compile(r"\n[ \t\f\v]*(?=\n)")
 
@@ -25,6 +29,16 @@ class TextReader(Reader):
     def read(self, path: Path) -> Document:
         text = read_text(path)
         return Document(first_line(text), text, "text/plain", paragraphs(text))
+
+    def parts(self, path: Path) -> Iterator[Document]:
+        if path.stat().st_size <= WHOLE_BYTES:
+            yield self.read(path)
+            return
+        title, line, character = "", 1, 0
+        for text in text_parts(path):
+            title = title or first_line(text)
+            yield Document(title, text, "text/plain", paragraphs(text), first_line=line, first_character=character)
+            line, character = line + text.count("\n"), character + len(text)
 
 
 def paragraphs(text: str) -> list[Block]:
