@@ -135,7 +135,8 @@ with open("/proc/self/status") as status:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak memory from /proc")
 def test_the_peak_does_not_grow_with_the_text(tmp_path: Path, hashing_encoder) -> None:
-    """Three times the text: the peak may grow by the index of its vectors, 256 bytes a passage, and little else."""
+    """Three times the text, 10 MB more, which held at once take over 100 MB: the database fills its cache of 16 MB a
+    connection, and the index has 256 bytes a passage."""
     import os
 
     peaks = []
@@ -151,4 +152,4 @@ def test_the_peak_does_not_grow_with_the_text(tmp_path: Path, hashing_encoder) -
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(support), str(support / "plugin")])}
         found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
         peaks.append(int(found.stdout))
-    assert peaks[1] - peaks[0] < 30_000
+    assert peaks[1] - peaks[0] < 60_000
