@@ -3,7 +3,8 @@
 After each kill the library is opened, checked and searched as it is; then the folder is indexed once more, and the
 passages (path, place, text) and the results of searches are compared with those of a library built without a kill.
 
-    python tests/benchmarks/kills.py FOLDER WORK [--dataset DATASET] [--kills 20] [--encoder SPEC] [--seed 0] [--fork]
+    python tests/benchmarks/kills.py FOLDER WORK [--dataset DATASET] [--kills 20] [--encoder SPEC] [--seed 0]
+        [--fork [--window N]]
 
 DATASET is a BEIR-style folder whose queries are searched; without one, words of the passages are. With --fork each run
 is a fork of this process, which has imported everything: 200 kills take minutes rather than hours, but an encoder with
@@ -27,6 +28,7 @@ from collections import Counter
 from pathlib import Path
 
 from slotrag import Library
+from slotrag.rag import indexing
 from slotrag.storage import Catalog
 
 MODES = ("hybrid", "dense", "lexical")
@@ -208,6 +210,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--dataset", type=Path)
     parser.add_argument("--fork", action="store_true")
+    parser.add_argument("--window", type=int, default=0, help="with --fork: passages that are stored at once")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--queries", type=int, default=30)
     parser.add_argument("--encoder", default="")
@@ -216,6 +219,9 @@ def main() -> None:
     folder, encoder, fork = arguments.folder, arguments.encoder, arguments.fork
     fresh = arguments.work / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
+    if fork and arguments.window:  # a small folder is stored in many steps, as a large one is
+        indexing.WINDOW_PASSAGES = indexing.TRANSACTION_PASSAGES = arguments.window
+        indexing.BATCH_TEXTS = max(1, arguments.window // 2)
     if fork:  # whatever a run imports is imported here
         with Library.open(fresh) as opened:
             opened.index([folder], encoder=encoder or None)
