@@ -1,6 +1,7 @@
 """Searches from several processes while another indexes: errors, and the readers' times with and without the indexer.
 
-    python tests/benchmarks/concurrent_reading.py WORK [--encoder SPEC] [--files 2000] [--readers 4] [--rate 10] [--seconds 20]
+    python tests/benchmarks/concurrent_reading.py WORK [--encoder SPEC] [--files 2000] [--readers 4] [--rate 10]
+        [--seconds 20]
 
 The readers search a library of half of the files at RATE queries a second in all; then the same while another process
 indexes the other half with one thread and low priority. Printed: searches, errors, and percentiles of their times in

@@ -5,14 +5,12 @@ The default run takes one call for each command and kind of failure, the slow on
 
 import os
 import shutil
-import tempfile
-from pathlib import Path
+import subprocess
 
 import pytest
-from faults import Server, Unavailable
 from libraries import write
 
-MEMORY = Path("/dev/shm")
+NOBODY = 65534
 BEFORE = {
     "kept.txt": "Tin melts at 232 degrees.",
     "edited.md": "# Bridges\n\nThe old bridge was built in 1873.\n\n# Ferry\n\nThe ferry leaves at nine.",
@@ -27,24 +25,6 @@ COMMANDS = {
     "search": ("search", "copper", "--quiet"),
     "doctor": ("doctor", "--fix", "--quiet"),
 }
-
-
-@pytest.fixture(scope="module")
-def place():
-    folder = Path(tempfile.mkdtemp(prefix="slotrag-faults-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module")
-def server(place, plugin_path):
-    try:
-        server = Server(place, plugin_path)
-    except Unavailable as error:
-        pytest.skip(str(error))
-    yield server
-    server.close()
 
 
 class Scene:
@@ -129,12 +109,12 @@ def same(picture, wanted):
 
 
 @pytest.fixture(scope="module")
-def scenes(place, server):
+def scenes(memory_folder, fault_server):
     made = {}
 
     def scene(name):
         if name not in made:
-            made[name] = Scene(place, server, name)
+            made[name] = Scene(memory_folder, fault_server, name)
         return made[name]
 
     return scene
@@ -165,3 +145,117 @@ def test_every_call(scenes, name, kind):
             wrong.append(str(error)[:600])
     print(f"\n{scene.calls} faults: {name} {kind}")
     assert not wrong, f"{len(wrong)} of {scene.calls}: " + "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("kibibytes", [1, 40, 130, 170, 260])
+def test_no_file_may_grow_beyond_a_limit(scenes, kibibytes):
+    scene = scenes("index")
+    scene.restore()
+    write(scene.docs, {"long.txt": "\n\n".join(f"Paragraph {n} tells of topic {n * 7}." for n in range(2000))})
+    try:
+        ended = scene.run(*scene.arguments, limit=kibibytes * 1024)
+        scene.check_words(ended, "EFBIG", ended)
+        assert ended.code == 1, ended
+        left = scene.server.picture(scene.library)
+        assert left["integrity"] == []
+        assert scene.run(*scene.arguments).code == 0
+        (scene.docs / "long.txt").unlink()
+        assert scene.run(*scene.arguments).code == 0
+        assert same(scene.server.picture(scene.library), scene.wanted)
+    finally:
+        (scene.docs / "long.txt").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("kibibytes", [150, 280, 420])
+def test_a_small_disk_fills(memory_folder, fault_server, tmp_path, kibibytes):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    try:
+        docs = write(tmp_path / "docs", {f"{n}.txt": f"Note {n} about topic {n * 7}. " * 40 for n in range(60)})
+        ended = fault_server.run(disk / "library", "index", str(docs), "--quiet")
+        Scene.check_words(ended, "ENOSPC", ended)
+        assert ended.code == 1 and ("full" in ended.err or "room" in ended.err), ended
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        assert fault_server.run(disk / "library", "index", str(docs), "--quiet").code == 0
+        assert fault_server.run(tmp_path / "fresh", "index", str(docs), "--quiet").code == 0
+        assert same(fault_server.picture(disk / "library"), fault_server.picture(tmp_path / "fresh"))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to become another user")
+
+
+@pytest.fixture
+def shared(scenes):
+    """A library of root's that everyone may read, and a function that runs commands on it as another user."""
+    scene = scenes("remove")
+    scene.restore()
+    scene.library.chmod(0o755)
+    for path in scene.library.iterdir():
+        path.chmod(0o644)
+    return scene, lambda *arguments: scene.run(*arguments, uid=NOBODY)
+
+
+@needs_root
+def test_another_user_may_search_and_not_change(shared):
+    scene, run = shared
+    before = {path.name: path.read_bytes() for path in scene.library.iterdir()}
+    found = run("search", "copper")
+    assert found.code == 0 and "renamed.txt" in found.out, found
+    for arguments in (("index", str(scene.docs)), ("rebuild",), ("remove", str(scene.docs)), ("doctor", "--fix")):
+        ended = run(*arguments, "--quiet")
+        assert ended.code == 1, ended
+        Scene.check_words(ended, "EACCES", ended)
+    assert {path.name: path.read_bytes() for path in scene.library.iterdir()} == before
+
+
+@needs_root
+@pytest.mark.parametrize("name", [".", "library.db"])
+def test_another_user_may_not_read(shared, name):
+    scene, run = shared
+    (scene.library / name).chmod(0o700 if name == "." else 0o600)
+    for arguments in (("search", "copper"), ("index", str(scene.docs)), ("status",)):
+        ended = run(*arguments, "--quiet")
+        assert ended.code == 1, ended
+        Scene.check_words(ended, "EACCES", ended)
+
+
+@needs_root
+def test_an_index_file_that_may_not_be_read_is_built_in_memory(shared):
+    scene, run = shared
+    (index,) = scene.library.glob("*.index")
+    index.chmod(0o600)
+    found = run("search", "copper", "--mode", "dense")
+    assert found.code == 0 and "renamed.txt" in found.out, found
+
+
+@needs_root
+def test_files_that_may_not_be_read(memory_folder, fault_server):
+    place = memory_folder / "unreadable"
+    docs = write(
+        place / "docs", {"a.txt": "Copper melts.", "locked.txt": "Tin.", "sub/b.txt": "Iron.", "c.txt": "Zinc."}
+    )
+    library = place / "library"
+    library.mkdir()
+    os.chown(library, NOBODY, NOBODY)
+    (docs / "locked.txt").chmod(0o600)
+    (docs / "sub").chmod(0o700)
+    ended = fault_server.run(library, "index", str(docs), uid=NOBODY)
+    assert ended.code == 4, ended
+    assert "locked.txt" in ended.out + ended.err and "sub" in ended.out + ended.err, ended
+    assert {row[0] for row in fault_server.picture(library)["passages"]} == {"a.txt", "c.txt"}
+    (docs / "locked.txt").chmod(0o644)
+    (docs / "sub").chmod(0o755)
+    assert fault_server.run(library, "index", uid=NOBODY).code == 0
+    assert fault_server.run(place / "fresh", "index", str(docs)).code == 0
+    assert same(fault_server.picture(library), fault_server.picture(place / "fresh"))
+    (docs / "sub").chmod(0o700)
+    (docs / "a.txt").write_text("Copper melts at 1085 degrees.")
+    (docs / "a.txt").chmod(0o600)
+    ended = fault_server.run(library, "index", uid=NOBODY)
+    assert ended.code == 4, ended
+    assert len(fault_server.picture(library)["passages"]) == 4, "what cannot be read now is kept"

@@ -1,7 +1,7 @@
-"""Runs commands of slotrag in forked processes in which a chosen system call fails. Started by `faults`.
+"""Runs commands of slotrag in forked processes in which a chosen system call fails. Started by `fault_injection`.
 
 Everything is imported once, so that a run takes a fraction of a second. One line of JSON in, one out; see
-`faults.Server.run`.
+`fault_injection.Server.run`.
 """
 
 import ctypes
@@ -61,6 +61,14 @@ def run(request):
         return 0
     if request["fault"]:
         arm(request["library"], request["fault"])
+    if request["arguments"][0] == "python":
+        try:
+            exec(request["arguments"][1], {"library": Path(request["library"])})
+        except Exception as error:
+            from slotrag.tui import failures
+
+            return failures.report(error, debug=False)
+        return 0
     return cli.run([*request["arguments"], "--library", request["library"]])
 
 

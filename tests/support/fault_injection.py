@@ -40,7 +40,7 @@ class Server:
         if compiler is None or sys.platform != "linux":
             raise Unavailable("needs a C compiler on Linux")
         preloaded = folder / "faults.so"
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(preloaded), str(HERE / "faults.c"), "-ldl"]
+        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(preloaded), str(HERE / "fault_injection.c"), "-ldl"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode:
             raise Unavailable(f"the C compiler failed: {made.stderr[-500:]}")
@@ -61,7 +61,7 @@ class Server:
     def run(
         self, library: Path, *arguments: str, fault: tuple[str, int] | None = None, uid: int = 0, limit: int = 0
     ) -> Ended:
-        """Run a command on `library`.
+        """Run a command on `library`; ``python`` and a text runs that text, with the folder as ``library``.
 
         Parameters
         ----------
