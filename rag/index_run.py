@@ -160,7 +160,7 @@ class IndexRun:
         language = main_language(catalog, collection) if changed or collection.noise_level is None else ""
         if changed:
             report.notices += multilingual_notice(collection, language)
-        if collection.state != before and not pending(catalog):
+        if catalog.has_leftovers() and not pending(catalog):  # perhaps of a run that was killed
             catalog.prune_vectors()
         key = self.parts.shelf.key(collection.encoder)
         if key is not None and collection.splitting.get("verified") != key:

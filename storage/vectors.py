@@ -57,6 +57,7 @@ class VectorsPart(Part):
             connection.exec_driver_sql(
                 "INSERT INTO encoder_fingerprints(fingerprint) VALUES (?) ON CONFLICT DO NOTHING", (fingerprint,)
             )
+            note_leftovers(connection)
             encoder_id = _encoder_id(connection, fingerprint)
             rows = [(encoder_id, key, row.tobytes()) for key, row in zip(hashes, rounded, strict=True)]
             connection.exec_driver_sql(
@@ -98,7 +99,7 @@ class VectorsPart(Part):
         """Erase vectors that no passage refers to, and slots of texts that are no more; the number of vectors erased.
 
         To be called at the end of an indexing run and after removing documents: it also empties the write-ahead logs,
-        so that no file holds anything of a removed text.
+        so that no file holds anything of a removed text. Until it has ended `has_leftovers` says so, after a kill too.
         """
         with self._library.writing() as connection:
             erased = connection.exec_driver_sql(
@@ -109,7 +110,25 @@ class VectorsPart(Part):
             ).rowcount
         self._prune_slots()
         self._library.checkpoint()
+        with self._library.writing() as connection:
+            connection.exec_driver_sql("PRAGMA user_version = 0")
         return erased
+
+    def has_leftovers(self) -> bool:
+        """Whether something was stored or removed since the last `prune_vectors` that may have left a vector behind."""
+        with self._library.reading() as connection:
+            return _leftovers(connection)
+
+
+def note_leftovers(connection: Connection) -> None:
+    """Let `VectorsPart.has_leftovers` be true with the transaction that `connection` is in: after a kill, too, what
+    was removed is to be erased by the next run. SQLite's ``user_version`` holds it."""
+    if not _leftovers(connection):
+        connection.exec_driver_sql("PRAGMA user_version = 1")
+
+
+def _leftovers(connection: Connection) -> bool:
+    return bool(connection.exec_driver_sql("PRAGMA user_version").scalar())
 
 
 def _encoder_id(connection: Connection, fingerprint: str) -> int:

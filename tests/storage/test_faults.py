@@ -39,7 +39,9 @@ with Catalog.open(library) as catalog:
     print(json.dumps({
         "problems": catalog.integrity_check(full=True),
         "messages": [message.text for message in session.messages],
-        "slots": {key.decode(): value.decode() for key, value in catalog.get_slots("c", [b"a" * 32, b"b" * 32]).items()},
+        "slots": {
+            key.decode(): value.decode() for key, value in catalog.get_slots("c", [b"a" * 32, b"b" * 32]).items()
+        },
     }))
 """
 
