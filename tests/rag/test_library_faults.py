@@ -69,14 +69,14 @@ class Scene:
         ended = self.run(*self.arguments, fault=(kind, number))
         told = f"{self.name} {kind} {number}: exit {ended.code}, {ended.err!r}"
         self.check_words(ended, kind, told)
-        left = self.server.picture(self.library)
+        found = self.server.verify(self.library, *self.arguments)
+        left = found["left"]
         assert left["integrity"] == [], (told, left["integrity"])
         if ended.code == 0:
             assert same(left, self.wanted), told
         self.check_documents(by_document(left), told)
-        again = self.run(*self.arguments)
-        assert again.code in (0, 2 if self.name == "remove" else 0), (told, again)
-        assert same(self.server.picture(self.library), self.wanted), told
+        assert found["code"] == 0 or (found["code"], self.name) == (2, "remove"), (told, found["code"])
+        assert same(found["after"], self.wanted), told
 
     def check_documents(self, left, told):
         """Each document is what it was or what it becomes; none is lost, none half there, none doubled."""

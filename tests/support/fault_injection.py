@@ -85,6 +85,12 @@ class Server:
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
 
+    def verify(self, library: Path, *arguments: str) -> dict[str, Any]:
+        """What the library shows (``left``), the exit ``code`` of a command, and what it shows ``after``."""
+        ended = self.run(library, "verify", *arguments)
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out.splitlines()[-1])
+
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")

@@ -59,6 +59,11 @@ def run(request):
     if request["arguments"] == ["picture"]:
         print(json.dumps(picture(request["library"])))
         return 0
+    if request["arguments"][0] == "verify":
+        left = picture(request["library"])
+        code = cli.run([*request["arguments"][1:], "--library", request["library"]])
+        print("\n" + json.dumps({"left": left, "code": code, "after": picture(request["library"])}))
+        return 0
     if request["fault"]:
         arm(request["library"], request["fault"])
     if request["arguments"][0] == "python":
