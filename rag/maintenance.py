@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import SlotragError, UsageError
 from ..storage.records import CollectionRecord, DocumentRecord, SourceRecord
-from .index_run import HIDDEN_PREFIX, Parts, pending
+from .index_run import HIDDEN_PREFIX, Parts, pending, shadow_of
 from .indexing import BATCH_TEXTS, encoder_input
 from .scanning import PENDING
 from .sources import inside
@@ -143,17 +143,6 @@ def library_status(parts: Parts) -> LibraryStatus:
     return LibraryStatus(str(catalog.folder), catalog.read_only, statuses, files, held)
 
 
-def shadow_name(record: CollectionRecord) -> str:
-    """Name of the collection in which `rebuild` makes `record` anew."""
-    return f"{HIDDEN_PREFIX}rebuild-{record.id}"
-
-
-def shadow_of(catalog: Catalog, record: CollectionRecord) -> CollectionRecord | None:
-    """The unfinished collection in which `record` is being made anew, if there is one."""
-    name = shadow_name(record)
-    return next((other for other in catalog.collections() if other.name == name), None)
-
-
 def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecord]) -> int:
     """Erase what was indexed at `path`: a followed folder or file, or one inside; the number of documents.
 
@@ -180,6 +169,7 @@ def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecor
         catalog.remove_documents([document.id for document in documents])
         for source in whole:
             catalog.remove_source(source.id)
+        _remove_unfinished(catalog, record, absolute, text)
         for source in sources:
             if source not in whole:
                 _exclude(catalog, source, [d.path for d in documents], absolute)
@@ -187,6 +177,13 @@ def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecor
         raise UsageError(f"Nothing at {text} is indexed; `slotrag status` shows the folders that are followed.")
     _erase(parts, changed)
     return removed
+
+
+def _remove_unfinished(catalog: Catalog, record: CollectionRecord, absolute: str, given: str) -> None:
+    """Take the same out of what an interrupted rebuild has made."""
+    shadow = shadow_of(catalog, record)
+    if shadow is not None:
+        catalog.remove_documents([d.id for d in _at(catalog.documents(shadow.id), absolute, given)])
 
 
 def _at(documents: Sequence[DocumentRecord], absolute: str, given: str) -> list[DocumentRecord]:
