@@ -69,6 +69,10 @@ class VectorIndex(ABC):
         """All ids held, int64, ascending."""
 
     @abstractmethod
+    def vectors(self, ids: np.ndarray) -> np.ndarray:
+        """The vectors held under `ids`, float32 of shape (n, dimension). Raises KeyError for an id that is not held."""
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod

@@ -111,6 +111,12 @@ class FlatIndex(VectorIndex):
     def ids(self) -> np.ndarray:
         return np.sort(_faiss().vector_to_array(self._index.id_map))
 
+    def vectors(self, ids: np.ndarray) -> np.ndarray:
+        wanted = np.ascontiguousarray(ids, dtype=np.int64)
+        if unknown := set(wanted.tolist()) - self._held:
+            raise KeyError(min(unknown))
+        return self._index.reconstruct_batch(wanted) if len(wanted) else np.empty((0, self.dimension), np.float32)
+
     def __len__(self) -> int:
         return len(self._held)
 

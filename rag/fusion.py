@@ -6,13 +6,16 @@ Rank Learning Methods", SIGIR 2009; here each reciprocal rank is scaled by the s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from .. import UsageError
 
 Id = TypeVar("Id", bound=Hashable)
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,9 @@ def fuse_sides(
     """The two sides of a hybrid search in one list, best first.
 
     An id's fused score is the sum over the sides that found it of
-    ``weight * share * (constant + 1) / (constant + rank)``, ranks from 1, where its share is its score on that side
-    over the side's best, at least 0. (Plain reciprocal ranks count a side's
+    ``weight * share * (constant + 1) / (constant + rank)``, ranks from 1 and equal for equal scores, so that the order
+    in which files were indexed does not count, where its share is its score on that side over the side's best, at
+    least 0. (Plain reciprocal ranks count a side's
     tenth hit nearly as much as its first even where its score is far lower; with a dense side much weaker than the
     lexical one that makes the fused list worse than the better side.) Equal scores keep the order of first appearance,
     dense first.
@@ -93,5 +97,14 @@ def side_shares(side: Sequence[tuple[Id, float]], weight: float, constant: float
     best = side[0][1] if side else 0.0
     return {
         identifier: weight * (max(score, 0.0) / best if best > 0 else 1.0) * (constant + 1) / (constant + rank)
-        for rank, (identifier, score) in enumerate(side, start=1)
+        for rank, (identifier, score) in zip(_ranks([score for _, score in side]), side, strict=True)
     }
+
+
+def _ranks(scores: Sequence[float]) -> Iterator[int]:
+    """Ranks from 1 of scores that descend; those equal but for rounding have the rank of the first of them."""
+    first, rank = 0.0, 0
+    for place, score in enumerate(scores, start=1):
+        if place == 1 or not math.isclose(score, first, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+            first, rank = score, place
+        yield rank

@@ -166,7 +166,10 @@ class IndexRun:
         language = main_language(catalog, collection) if changed or collection.noise_level is None else ""
         if changed:
             report.notices += multilingual_notice(collection, language)
-        if collection.state != before and not pending(catalog):
+        _forget_in_shadow(catalog, collection)
+        # Perhaps of a run that was killed. What another run has encoded and not stored yet is kept, unless that would
+        # keep what was removed.
+        if catalog.has_leftovers(removed=True) or (catalog.has_leftovers() and not pending(catalog)):
             catalog.prune_vectors()
         key = self.parts.shelf.key(collection.encoder)
         if key is not None and collection.splitting.get("verified") != key:
@@ -246,9 +249,30 @@ def create_collection(parts: Parts, name: str, encoder: Encoder) -> CollectionRe
     return record
 
 
+def shadow_name(record: CollectionRecord) -> str:
+    """Name of the collection in which `rebuild` makes `record` anew."""
+    return f"{HIDDEN_PREFIX}rebuild-{record.id}"
+
+
+def shadow_of(catalog: Catalog, record: CollectionRecord) -> CollectionRecord | None:
+    """The unfinished collection in which `record` is being made anew, if there is one."""
+    name = shadow_name(record)
+    return next((other for other in catalog.collections() if other.name == name), None)
+
+
 def pending(catalog: Catalog) -> int:
     """Files of all collections that a run has found and not read yet."""
     return sum(len(catalog.documents(record.id, statuses=[PENDING])) for record in catalog.collections())
+
+
+def _forget_in_shadow(catalog: Catalog, record: CollectionRecord) -> None:
+    """Take out of an interrupted rebuild what is no more as it read it: going on with it reads that anew."""
+    shadow = shadow_of(catalog, record)
+    if shadow is None:
+        return
+    current = {(document.path, document.content_hash) for document in catalog.documents(record.id)}
+    read = [document for document in catalog.documents(shadow.id) if document.status != PENDING]
+    catalog.remove_documents([d.id for d in read if (d.path, d.content_hash) not in current])
 
 
 def check_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from .. import SlotragError, UsageError
 from ..storage.records import CollectionRecord, DocumentRecord, SourceRecord
-from .index_run import HIDDEN_PREFIX, Parts, pending
+from .index_run import HIDDEN_PREFIX, Parts, pending, shadow_of
 from .indexing import BATCH_TEXTS, encoder_input
 from .scanning import PENDING
 from .sources import inside
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ..storage import Catalog
 
 _STALE_SECONDS = 3600
+_OF_SQLITE_INDEX = re.compile("(missing from|entries in) index")
+_START_AGAIN = "restore library.db from a backup, or delete it and run slotrag index again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +143,6 @@ def library_status(parts: Parts) -> LibraryStatus:
     return LibraryStatus(str(catalog.folder), catalog.read_only, statuses, files, held)
 
 
-def shadow_name(record: CollectionRecord) -> str:
-    """Name of the collection in which `rebuild` makes `record` anew."""
-    return f"{HIDDEN_PREFIX}rebuild-{record.id}"
-
-
-def shadow_of(catalog: Catalog, record: CollectionRecord) -> CollectionRecord | None:
-    """The unfinished collection in which `record` is being made anew, if there is one."""
-    name = shadow_name(record)
-    return next((other for other in catalog.collections() if other.name == name), None)
-
-
 def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecord]) -> int:
     """Erase what was indexed at `path`: a followed folder or file, or one inside; the number of documents.
 
@@ -177,6 +169,7 @@ def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecor
         catalog.remove_documents([document.id for document in documents])
         for source in whole:
             catalog.remove_source(source.id)
+        _remove_unfinished(catalog, record, absolute, text)
         for source in sources:
             if source not in whole:
                 _exclude(catalog, source, [d.path for d in documents], absolute)
@@ -184,6 +177,13 @@ def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecor
         raise UsageError(f"Nothing at {text} is indexed; `slotrag status` shows the folders that are followed.")
     _erase(parts, changed)
     return removed
+
+
+def _remove_unfinished(catalog: Catalog, record: CollectionRecord, absolute: str, given: str) -> None:
+    """Take the same out of what an interrupted rebuild has made."""
+    shadow = shadow_of(catalog, record)
+    if shadow is not None:
+        catalog.remove_documents([d.id for d in _at(catalog.documents(shadow.id), absolute, given)])
 
 
 def _at(documents: Sequence[DocumentRecord], absolute: str, given: str) -> list[DocumentRecord]:
@@ -221,8 +221,10 @@ def _erase(parts: Parts, collections: Sequence[CollectionRecord]) -> None:
 def examine(parts: Parts, models: ModelStore, *, fix: bool) -> list[Finding]:
     """Look at everything that can be wrong with a library; with `fix` put right what can be. The caller holds the lock
     when `fix` is set."""
-    findings = [
-        *_integrity(parts, fix),
+    findings = list(_integrity(parts, fix))
+    if any(finding.command == _START_AGAIN for finding in findings):
+        return findings  # what such a file says of its rows is worth nothing
+    findings += [
         *(finding for record in parts.catalog.collections() for finding in _index_file(parts, record, fix)),
         *_leftovers(parts, fix),
         *(finding for record in shown(parts.catalog.collections()) for finding in _collection(parts, record, models)),
@@ -234,21 +236,50 @@ def examine(parts: Parts, models: ModelStore, *, fix: bool) -> list[Finding]:
 
 
 def _integrity(parts: Parts, fix: bool) -> Iterator[Finding]:
-    problems = parts.catalog.integrity_check(full=True)
+    catalog = parts.catalog
+    problems = catalog.integrity_check(full=True)
     if not problems:
-        yield Finding("database", "ok", "library.db is whole.")
-    for problem in problems:
-        if "no stored vector" not in problem:
-            command = "restore library.db from a backup, or delete it and run slotrag index again"
-            yield Finding("database", "error", problem, command=command)
-    for record in parts.catalog.collections():
-        lacking = _without_vector(parts.catalog, record)
-        if not len(lacking):
-            continue
-        message = f"{len(lacking)} passages of collection {record.name} have no stored vector"
-        if fix:
-            _encode(parts, record, lacking)
-        yield Finding("vectors", "error", f"{message}.", fix, "" if fix else "slotrag doctor --fix")
+        yield Finding("database", "ok", "The databases are whole.")
+    torn = [line for line in problems if not line.startswith("collection ") and "refers to nothing" not in line]
+    mendable = all(_OF_SQLITE_INDEX.search(line) for line in torn)
+    if torn and mendable and fix:
+        catalog.reindex()
+    left = set(catalog.integrity_check(full=True)) if torn and fix else set(torn)
+    for line in torn:
+        command = "slotrag doctor --fix" if mendable and not fix else _START_AGAIN
+        yield Finding("database", "error", line, line not in left, command if line in left else "")
+    if torn and not mendable:
+        return
+    yield from _rows(parts, fix)
+
+
+def _rows(parts: Parts, fix: bool) -> Iterator[Finding]:
+    """Rows that do not belong together, passages that lack a vector or their words."""
+    catalog = parts.catalog
+    command = "" if fix else "slotrag doctor --fix"
+    for name, count in catalog.orphans().items():
+        yield Finding("orphans", "error", f"{count} rows of {name} refer to rows that are not there.", fix, command)
+    if fix and catalog.orphans():
+        catalog.erase_orphans()
+    for record in catalog.collections():
+        incomplete = catalog.incomplete_documents(record.id)
+        if incomplete:
+            message = f"{len(incomplete)} documents of collection {record.name} have lost passages"
+            if fix:
+                catalog.forget_content(incomplete, PENDING, "it has lost passages")
+            again = f"slotrag index --collection {record.name}" if fix else command
+            yield Finding("documents", "error", f"{message}; they are read anew by the next run.", fix, again)
+        if catalog.lexical_damage(record.id):
+            if fix:
+                catalog.rebuild_lexical(record.id)
+            message = f"The lexical index of collection {record.name} does not hold the words of its passages."
+            yield Finding("words", "error", message, fix, command)
+        lacking = _without_vector(catalog, record)
+        if len(lacking):
+            if fix:
+                _encode(parts, record, lacking)
+            message = f"{len(lacking)} passages of collection {record.name} have no stored vector."
+            yield Finding("vectors", "error", message, fix, command)
 
 
 def _without_vector(catalog: Catalog, record: CollectionRecord) -> np.ndarray:

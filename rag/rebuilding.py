@@ -13,8 +13,7 @@ from ..storage.records import CollectionRecord
 from .encoder_shelf import splitting_for
 from .events import CancelToken, ProgressListener
 from .folders import SourceMissing
-from .index_run import IndexRun, Parts, create_collection
-from .maintenance import shadow_name, shadow_of
+from .index_run import IndexRun, Parts, create_collection, shadow_name, shadow_of
 from .results import IndexReport
 from .sources import Target
 

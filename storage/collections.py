@@ -14,6 +14,7 @@ from .library_models import Collection, Document, Source
 from .part import Part
 from .records import CollectionRecord, SourceRecord
 from .tables import table
+from .vectors import note_leftovers
 
 _UPDATABLE = {
     "encoder", "fingerprint", "dimension", "splitting", "noise_level", "postprocessing", "is_default", "name",
@@ -110,6 +111,7 @@ class CollectionsPart(Part):
         Its vectors go with `prune_vectors`."""
         with self._library.writing() as connection:
             was = _collection(connection, collection_id)
+            note_leftovers(connection)
             lexical.drop(connection, collection_id)
             connection.execute(delete(table(Document)).where(Document.collection_id == collection_id))
             connection.execute(delete(_COLLECTION).where(Collection.id == collection_id))
@@ -122,6 +124,7 @@ class CollectionsPart(Part):
         the other is removed as by `remove_collection`."""
         with self._library.writing() as connection:
             was = _collection(connection, collection_id)
+            note_leftovers(connection)
             lexical.drop(connection, collection_id)
             connection.execute(delete(table(Document)).where(Document.collection_id == collection_id))
             connection.execute(delete(_COLLECTION).where(Collection.id == collection_id))

@@ -8,6 +8,7 @@ makes again. Conversations cannot be made again, so ``sessions.db`` is opened wi
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -22,7 +23,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 
 from . import schema
-from .errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryMissing, LibraryReadOnly
+from .errors import DiskFailed, DiskFull, LibraryBusy, LibraryDamaged, LibraryMissing, LibraryReadOnly
 
 BUSY_SECONDS = 30
 _CHECKPOINT_SECONDS = 1
@@ -58,7 +59,10 @@ class Database:
             self.engine = self._open_read_only() if read_only else self._open_writable()
 
     def _open_writable(self) -> Engine:
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise _refused(error, self.path) from error
         engine = self._engine(f"file:{_quoted(self.path)}?mode=rw")
         try:
             with engine.connect() as connection:
@@ -209,11 +213,29 @@ def _quoted(path: Path) -> str:
 
 
 def _translated(error: Exception, path: Path) -> Exception | None:
-    text = str(getattr(error, "orig", None) or error)
-    if "disk is full" in text:
+    """The error that a user can act on, by SQLite's own code; None for a fault of ours."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
+    if code is None:
+        return None
+    primary = code & 0xFF
+    if primary == sqlite3.SQLITE_FULL:
         return DiskFull(f"the disk of {path.parent} is full: make room and run the command again")
-    if "database is locked" in text or "database table is locked" in text:
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LibraryBusy(f"another process has been writing {path.name} for {BUSY_SECONDS} s: try again later")
-    if "not a database" in text or "malformed" in text:
+    if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return LibraryDamaged(f"{path} is damaged: restore it from a backup, or delete it and index again")
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return LibraryReadOnly(f"{path} cannot be written: give yourself write access or choose another --library")
+    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+        return DiskFailed(
+            f"the disk refuses to read or write {path.name} in {path.parent}: see that there is room, that you may "
+            "write there and that the disk is sound, then run the command again"
+        )
     return None
+
+
+def _refused(error: OSError, path: Path) -> Exception:
+    """What to say of a file that the system does not let us open."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"the disk of {path.parent} is full: make room and run the command again")
+    return DiskFailed(f"{path} cannot be opened ({error.strerror}): see that you may read and write it")

@@ -29,5 +29,9 @@ class DiskFull(SlotragError):
     """The disk has no room for a transaction; what was committed before stays."""
 
 
+class DiskFailed(SlotragError):
+    """The system refuses to open, read or write a file of the library; what was committed before stays."""
+
+
 class UnknownCollection(UsageError):
     """No collection of that name."""

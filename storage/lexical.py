@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, groupby
 
 import numpy as np
 from sqlalchemy import Connection
@@ -84,6 +84,35 @@ def indexed(connection: Connection, collection_id: int) -> set[int]:
         for segment, data in rows
         for place in np.flatnonzero(np.frombuffer(data, dtype=_LENGTH)).tolist()
     }
+
+
+def differs(connection: Connection, collection_id: int, texts: Iterable[tuple[int, str]]) -> bool:
+    """Whether the index holds other words or counts than `texts`, (id, text) of all passages in ascending order."""
+    segments = "SELECT DISTINCT segment FROM lexical_postings WHERE collection_id = ?"
+    left = {row[0] for row in connection.exec_driver_sql(segments, (collection_id,))}
+    for segment, group in groupby(texts, key=lambda item: item[0] >> _SEGMENT_BITS):
+        held = dict(
+            connection.exec_driver_sql(
+                "SELECT term, data FROM lexical_postings WHERE collection_id = ? AND segment = ?",
+                (collection_id, segment),
+            ).all()
+        )
+        left.discard(segment)
+        passages = [(passage_id & (_SEGMENT - 1), tokens(text)) for passage_id, text in group]
+        lists = [found for _, found in passages]
+        wanted = _postings([place for place, _ in passages], lists)
+        lengths = np.zeros(_SEGMENT, dtype=_LENGTH)
+        lengths[[place for place, _ in passages]] = [max(1, min(len(found), 0xFFFF)) for found in lists]
+        if (lengths != _lengths(connection, collection_id, segment)).any() or held.keys() != wanted.keys():
+            return True
+        if any(len(held[word]) != len(data) or _ordered(held[word]) != _ordered(data) for word, data in wanted.items()):
+            return True
+    return bool(left)
+
+
+def _ordered(postings: bytes) -> bytes:
+    """Postings in the order of their places; those of a row stand in the order in which they were added."""
+    return np.sort(np.frombuffer(postings, dtype=_POSTING), order="place").tobytes()
 
 
 def search(

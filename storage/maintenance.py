@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from sqlalchemy import LargeBinary, cast, func, select
 
-from . import lexical
 from .database import Database
 from .errors import LibraryDamaged
 from .library_models import Collection, Document, Passage, Source
-from .part import Part
 from .records import CollectionStatistics
+from .repair import RepairPart
 from .tables import table
 from .vectors import _JOIN
 
 
-class MaintenancePart(Part):
+class MaintenancePart(RepairPart):
     """Statistics and integrity."""
 
     def statistics(self, collection_id: int) -> CollectionStatistics:
@@ -55,10 +54,10 @@ class MaintenancePart(Part):
                 "AND vectors.input_hash = passages.input_hash) GROUP BY collections.id"
             )
             problems += [f"collection {name}: {count} passages have no stored vector" for name, count in rows]
-            for collection_id, name in connection.execute(select(Collection.id, Collection.name)).all():
-                held = connection.execute(select(Passage.id).where(Passage.collection_id == collection_id)).scalars()
-                if set(held) != lexical.indexed(connection, collection_id):
-                    problems.append(f"collection {name}: the lexical index does not hold its passages")
+            collections = connection.execute(select(Collection.id, Collection.name)).all()
+        for collection_id, name in collections:
+            if self.lexical_damage(collection_id):
+                problems.append(f"collection {name}: the lexical index does not hold its passages")
         return problems
 
     def _present(self) -> list[Database]:

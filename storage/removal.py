@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, update
 from . import lexical
 from .library_models import Collection, Document, Passage, RemovedPassage
 from .tables import table
+from .vectors import note_leftovers
 
 LOG_LIMIT = 20_000
 """Most removals kept in a collection's log; an index file older than its start is built anew."""
@@ -48,6 +49,7 @@ def remove_passages(connection: Connection, collection_id: int, state: int, pass
         connection.execute(insert(table(RemovedPassage)).from_select(columns, logged))
         connection.execute(delete(table(Passage)).where(chunk))
     if passage_ids:
+        note_leftovers(connection)
         _trim_log(connection, collection_id)
 
 

@@ -10,7 +10,9 @@ from sqlalchemy import Connection
 from .part import Part
 
 _CHUNK = 8_192
-_STORED = np.dtype("<f2")
+_HALF = np.dtype("<f2")
+_STORED, _REMOVED = 1, 2
+"""Bits of ``user_version``: a vector was stored whose passage may never come, a passage was removed."""
 _JOIN = (
     "FROM passages JOIN collections ON collections.id = passages.collection_id "
     "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
@@ -50,13 +52,14 @@ class VectorsPart(Part):
         if not len(hashes):
             return
         with np.errstate(over="ignore"):
-            rounded = np.ascontiguousarray(vectors, dtype=_STORED)
+            rounded = np.ascontiguousarray(vectors, dtype=_HALF)
         if not np.isfinite(rounded).all():
             raise ValueError("a vector holds a number that is not finite in float16")
         with self._library.writing() as connection:
             connection.exec_driver_sql(
                 "INSERT INTO encoder_fingerprints(fingerprint) VALUES (?) ON CONFLICT DO NOTHING", (fingerprint,)
             )
+            note_leftovers(connection, removed=False)
             encoder_id = _encoder_id(connection, fingerprint)
             rows = [(encoder_id, key, row.tobytes()) for key, row in zip(hashes, rounded, strict=True)]
             connection.exec_driver_sql(
@@ -98,7 +101,7 @@ class VectorsPart(Part):
         """Erase vectors that no passage refers to, and slots of texts that are no more; the number of vectors erased.
 
         To be called at the end of an indexing run and after removing documents: it also empties the write-ahead logs,
-        so that no file holds anything of a removed text.
+        so that no file holds anything of a removed text. Until it has ended `has_leftovers` says so, after a kill too.
         """
         with self._library.writing() as connection:
             erased = connection.exec_driver_sql(
@@ -109,7 +112,28 @@ class VectorsPart(Part):
             ).rowcount
         self._prune_slots()
         self._library.checkpoint()
+        with self._library.writing() as connection:
+            connection.exec_driver_sql("PRAGMA user_version = 0")
         return erased
+
+    def has_leftovers(self, *, removed: bool = False) -> bool:
+        """Whether something was stored or removed since the last `prune_vectors` that may have left a vector behind;
+        with `removed` only whether something was removed."""
+        with self._library.reading() as connection:
+            return bool(_leftovers(connection) & (_REMOVED if removed else _REMOVED | _STORED))
+
+
+def note_leftovers(connection: Connection, *, removed: bool = True) -> None:
+    """Let `VectorsPart.has_leftovers` be true with the transaction that `connection` is in: after a kill, too, what
+    was removed is to be erased by the next run. SQLite's ``user_version`` holds it."""
+    now = _leftovers(connection)
+    wanted = now | (_REMOVED if removed else _STORED)
+    if wanted != now:
+        connection.exec_driver_sql(f"PRAGMA user_version = {wanted}")
+
+
+def _leftovers(connection: Connection) -> int:
+    return connection.exec_driver_sql("PRAGMA user_version").scalar_one()
 
 
 def _encoder_id(connection: Connection, fingerprint: str) -> int:
@@ -121,5 +145,5 @@ def _encoder_id(connection: Connection, fingerprint: str) -> int:
 
 def _unpacked(rows: Sequence[Sequence]) -> tuple[np.ndarray, np.ndarray]:
     ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    data = np.frombuffer(b"".join([row[1] for row in rows]), dtype=_STORED)
+    data = np.frombuffer(b"".join([row[1] for row in rows]), dtype=_HALF)
     return ids, data.reshape(len(rows), -1).astype(np.float32)

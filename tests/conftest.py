@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # Before torch, tokenizers or the hub's client are imported by anyone: they read these once.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -97,3 +100,26 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         return root / kind
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def memory_folder() -> Iterator[Path]:
+    """A folder that lies in memory, where the machine has such a file system; other users may look into it."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="slotrag-tests-", dir=memory if os.access(memory, os.W_OK) else None))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def fault_server(memory_folder: Path) -> Iterator[Any]:
+    """Runs commands in which system calls fail; see `fault_injection`."""
+    from fault_injection import Server, Unavailable
+
+    try:
+        server = Server(memory_folder, PLUGIN)
+    except Unavailable as error:
+        pytest.skip(str(error))
+    yield server
+    server.close()

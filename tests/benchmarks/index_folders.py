@@ -58,6 +58,7 @@ def _index(folder: Path, library: Path, encoder: str | None, sender: Any) -> Non
             "encoded": report.encoded,
             "seconds": round(report.seconds, 2),
             "seconds_with_start": round(seconds, 2),
+            "cpu_seconds": round(time.process_time(), 2),
             "forward_share": round(report.forward_seconds / report.seconds, 4) if report.seconds else 0.0,
             "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
             "library_mib": round(sum(file.stat().st_size for file in library.rglob("*") if file.is_file()) / 2**20, 1),

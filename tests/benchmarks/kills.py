@@ -3,9 +3,13 @@
 After each kill the library is opened, checked and searched as it is; then the folder is indexed once more, and the
 passages (path, place, text) and the results of searches are compared with those of a library built without a kill.
 
-    python tests/benchmarks/kills.py FOLDER WORK --dataset DATASET [--kills 20] [--encoder SPEC] [--seed 0]
+    python tests/benchmarks/kills.py FOLDER WORK [--dataset DATASET] [--kills 20] [--encoder SPEC] [--seed 0]
+        [--fork [--window N]]
 
-DATASET is a BEIR-style folder whose queries are searched. A plug-in encoder's folder goes on PYTHONPATH.
+DATASET is a BEIR-style folder whose queries are searched; without one, words of the passages are. With --fork each run
+is a fork of this process, which has imported everything: 200 kills take minutes rather than hours, but an encoder with
+threads of its own does not survive it. A plug-in encoder's folder goes on PYTHONPATH. Only runs that the kill ended
+count.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from collections import Counter
 from pathlib import Path
 
 from slotrag import Library
+from slotrag.rag import indexing
 from slotrag.storage import Catalog
 
 MODES = ("hybrid", "dense", "lexical")
@@ -41,18 +46,56 @@ Passages = list[tuple[str, tuple[int, int], str]]
 Results = dict[tuple[str, str], list[tuple[str, float]]]
 
 
-def start_indexing(library: Path, folder: Path, encoder: str) -> subprocess.Popen[bytes]:
+class Forked:
+    """An indexing run in a fork of this process, with the part of ``Popen`` that is used here."""
+
+    def __init__(self, library: Path, folder: Path, encoder: str) -> None:
+        self.pid = os.fork()
+        self.returncode: int | None = None
+        if self.pid:
+            return
+        code = 1
+        try:
+            os.setsid()
+            with Library.open(library) as opened:
+                opened.index([folder], encoder=encoder or None)
+            code = 0
+        finally:
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float = math.inf) -> int:
+        """Wait for its end; raises ``TimeoutExpired`` as ``Popen`` does."""
+        give_up = time.perf_counter() + timeout
+        while self.poll() is None:
+            left = give_up - time.perf_counter()
+            if left <= 0:
+                raise subprocess.TimeoutExpired("fork", timeout)
+            time.sleep(min(left, 0.001))
+        assert self.returncode is not None
+        return self.returncode
+
+
+def start_indexing(library: Path, folder: Path, encoder: str, fork: bool) -> subprocess.Popen[bytes] | Forked:
     """Indexing in a process group of its own, so that helpers die with it."""
+    if fork:
+        return Forked(library, folder, encoder)
     command = [sys.executable, "-c", _INDEX, str(library), str(folder), encoder]
     return subprocess.Popen(command, start_new_session=True)
 
 
-def index_to_the_end(library: Path, folder: Path, encoder: str) -> tuple[float, float]:
+def index_to_the_end(library: Path, folder: Path, encoder: str, fork: bool) -> tuple[float, float]:
     """Index; after how many seconds the library's database appeared, and how many it took in all."""
     started = time.perf_counter()
-    process = start_indexing(library, folder, encoder)
+    process = start_indexing(library, folder, encoder, fork)
     while process.poll() is None and not (library / "library.db").exists():
-        time.sleep(0.01)
+        time.sleep(0.001)
     appeared = time.perf_counter() - started
     if process.wait() != 0:
         raise SystemExit(f"indexing into {library} failed")
@@ -115,20 +158,25 @@ def check_as_it_is(library: Path, queries: list[str], wanted: Passages) -> dict[
 
 
 def one_kill(
-    library: Path, folder: Path, encoder: str, after: float, queries: list[str], wanted: tuple[Passages, Results]
+    library: Path,
+    folder: Path,
+    encoder: str,
+    fork: bool,
+    after: float,
+    queries: list[str],
+    wanted: tuple[Passages, Results],
 ) -> dict[str, object]:
     """Kill an indexing run after so many seconds, look at what is left, finish it and compare."""
     shutil.rmtree(library, ignore_errors=True)
-    process = start_indexing(library, folder, encoder)
+    process = start_indexing(library, folder, encoder, fork)
     try:
         process.wait(timeout=after)
         killed = False
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        killed = True
+        killed = process.wait() == -signal.SIGKILL  # it may just have ended
     left = check_as_it_is(library, queries, wanted[0])
-    _, seconds = index_to_the_end(library, folder, encoder)
+    _, seconds = index_to_the_end(library, folder, encoder, fork)
     passages, results = passages_of(library), results_of(library, queries)
     with Catalog.open(library, create=False) as catalog:
         problems = catalog.integrity_check(full=True)
@@ -146,36 +194,55 @@ def one_kill(
     }
 
 
+def chosen_queries(dataset: Path | None, count: int, passages: Passages) -> list[str]:
+    """Queries of a data set, or a few words of passages."""
+    if dataset is not None:
+        lines = (dataset / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["text"] for line in lines[:count]]
+    step = max(1, len(passages) // count)
+    return [" ".join(text.split()[2:8]) for _, _, text in passages[::step] if len(text.split()) > 4][:count]
+
+
 def main() -> None:
     """Read the command line, print one line of JSON for each kill; exit status 1 where one went wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--dataset", type=Path, required=True)
+    parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--fork", action="store_true")
+    parser.add_argument("--window", type=int, default=0, help="with --fork: passages that are stored at once")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--queries", type=int, default=30)
     parser.add_argument("--encoder", default="")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    lines = (arguments.dataset / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-    queries = [json.loads(line)["text"] for line in lines[: arguments.queries]]
+    folder, encoder, fork = arguments.folder, arguments.encoder, arguments.fork
     fresh = arguments.work / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
-    appeared, seconds = index_to_the_end(fresh, arguments.folder, arguments.encoder)
+    if fork and arguments.window:  # a small folder is stored in many steps, as a large one is
+        indexing.WINDOW_PASSAGES = indexing.TRANSACTION_PASSAGES = arguments.window
+        indexing.BATCH_TEXTS = max(1, arguments.window // 2)
+    if fork:  # whatever a run imports is imported here
+        with Library.open(fresh) as opened:
+            opened.index([folder], encoder=encoder or None)
+        shutil.rmtree(fresh)
+    appeared, seconds = index_to_the_end(fresh, folder, encoder, fork)
+    queries = chosen_queries(arguments.dataset, arguments.queries, passages_of(fresh))
     wanted = passages_of(fresh), results_of(fresh, queries)
     print(json.dumps({"fresh_seconds": round(seconds, 2), "passages": len(wanted[0])}), flush=True)
     chance = random.Random(arguments.seed)
     good = 0
-    kills = 0
+    kills = ended_before = 0
     while kills < arguments.kills:
         after = chance.uniform(appeared, seconds)
-        found = one_kill(arguments.work / "killed", arguments.folder, arguments.encoder, after, queries, wanted)
+        found = one_kill(arguments.work / "killed", folder, encoder, fork, after, queries, wanted)
         if not found["killed"] and found["ok"]:
-            continue  # it had ended before
+            ended_before += 1
+            continue
         kills += 1
         good += bool(found["ok"])
         print(json.dumps({"kill": kills, **found}), flush=True)
-    print(json.dumps({"kills": arguments.kills, "ok": good}), flush=True)
+    print(json.dumps({"kills": arguments.kills, "ok": good, "ended_before": ended_before}), flush=True)
     sys.exit(good < arguments.kills)
 
 

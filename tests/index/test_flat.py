@@ -238,3 +238,14 @@ except Exception as error:
 def test_interface_imports_no_faiss() -> None:
     code = "import sys, slotrag.index; sys.exit('faiss' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_vectors_are_given_back():
+    index = new_index(4, IndexState(1, "f"))
+    vectors = np.eye(4, dtype=np.float32)[[2, 0, 3]]
+    index.add(np.array([7, 3, 9]), vectors)
+    index.remove([3])
+    assert np.array_equal(index.vectors(np.array([9, 7])), vectors[[2, 0]])
+    assert index.vectors(np.array([], dtype=np.int64)).shape == (0, 4)
+    with pytest.raises(KeyError):
+        index.vectors(np.array([3]))

@@ -67,3 +67,12 @@ def test_equal_scores_keep_the_order_of_first_appearance(dense, lexical):
 def test_a_negative_constant_is_wrong_use():
     with pytest.raises(UsageError):
         FusionSettings(constant=-1)
+
+
+@given(sides, st.randoms(use_true_random=False))
+def test_the_order_of_equal_scores_does_not_count(side, random):
+    equal = [(key, float(round(score))) for key, score in side]
+    shuffled = random.sample(equal, len(equal))
+    first, second = (sorted(rows, key=lambda row: -row[1]) for rows in (equal, shuffled))
+    assert dict(fuse_sides(first, second)) == pytest.approx(dict(fuse_sides(second, first)))
+    assert dict(fuse_sides(first, [])) == pytest.approx(dict(fuse_sides(second, [])))

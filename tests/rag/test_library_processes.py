@@ -121,6 +121,32 @@ def test_an_error_after_any_write_leaves_what_a_next_run_completes(tmp_path, doc
             assert_same(library, fresh, QUERIES)
 
 
+def test_the_next_run_erases_what_a_killed_one_left(tmp_path, docs, hashing_encoder, monkeypatch):
+    from slotrag.storage import Catalog
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        (docs / "007.md").write_text("Something else entirely.")
+        monkeypatch.setattr(Catalog, "prune_vectors", die)
+        with pytest.raises(KeyboardInterrupt):
+            library.index()
+        monkeypatch.undo()
+    with open_library(tmp_path / "library") as library:
+        report = library.index()
+        assert not (report.new or report.updated or report.encoded)
+        (figures,) = library.collections()
+        held = library._catalog.stored_vectors(figures.fingerprint, every_hash(library))
+        assert len(held) == figures.vectors == len(every_hash(library)) == 239
+
+
+def every_hash(library):
+    with library._catalog._library.reading() as connection:
+        return [row[0] for row in connection.exec_driver_sql("SELECT input_hash FROM vectors")]
+
+
 def test_two_runs_at_once(tmp_path, docs, indexing, hashing_encoder):
     first, second = (indexing(tmp_path / "library", docs) for _ in range(2))
     outputs = [process.communicate(timeout=120) for process in (first, second)]

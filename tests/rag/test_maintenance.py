@@ -153,6 +153,34 @@ def test_while_rebuilding_the_old_one_answers_and_an_interrupted_one_goes_on(lib
     assert library.collections()[0].encoder == "hashing:seed=5"
 
 
+@pytest.mark.parametrize("way", ["remove", "delete", "edit"])
+def test_what_goes_does_not_stay_in_an_interrupted_rebuild(library, docs, monkeypatch, way):
+    from slotrag.rag import indexing
+
+    for name in ("BATCH_TEXTS", "WINDOW_PASSAGES"):
+        monkeypatch.setattr(indexing, name, 1)
+    cancel = CancelToken()
+
+    def late(event):
+        if event.stage == "encode" and event.done >= 3:
+            cancel.cancel()
+
+    with pytest.raises(Cancelled):
+        library.rebuild(encoder="hashing:seed=5", progress=late, cancel=cancel)
+    kept = bytes_of(library.folder).count(b"swordfish")
+    assert kept > 1, "the interrupted rebuild has not come to it"
+    if way == "remove":
+        library.remove(docs / "secret.txt")
+    else:
+        (docs / "secret.txt").unlink() if way == "delete" else (docs / "secret.txt").write_text("Nothing.")
+        library.index()
+    assert library.collections()[0].rebuilding == "hashing:seed=5"
+    assert b"swordfish" not in bytes_of(library.folder)
+    library.rebuild(encoder="hashing:seed=5")
+    assert library.collections()[0].passages == (4 if way == "edit" else 3)
+    assert b"swordfish" not in bytes_of(library.folder)
+
+
 def test_another_rebuild_drops_an_interrupted_one(library, monkeypatch):
     cancel = CancelToken()
     with pytest.raises(Cancelled):

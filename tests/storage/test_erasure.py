@@ -44,6 +44,32 @@ def test_erased_everywhere(tmp_path: Path, way: str) -> None:
             assert holding(tmp_path, needle) == set(), name
 
 
+@pytest.mark.parametrize("way", ["vectors", "replaced", "documents", "source", "collection"])
+def test_what_may_be_left_is_known_until_it_is_erased(tmp_path: Path, way: str) -> None:
+    """Also when the process is killed in between: another one opens the files."""
+    with Catalog.open(tmp_path) as catalog:
+        collection = new_collection(catalog)
+        assert not catalog.has_leftovers()
+        source = catalog.put_source(collection.id, "/source")
+        put(catalog, collection.id, [new_document("a", [TEXT], source_id=source.id)])
+        catalog.prune_vectors()
+        assert not catalog.has_leftovers()
+        if way == "vectors":
+            catalog.put_vectors(FINGERPRINT, [b"x" * 32], vector_of("never stored")[None])
+        elif way == "replaced":
+            catalog.put_documents(collection.id, [new_document("a", [])])
+        elif way == "documents":
+            catalog.remove_documents([1])
+        elif way == "source":
+            catalog.remove_source(source.id)
+        else:
+            catalog.remove_collection(collection.id)
+    with Catalog.open(tmp_path) as catalog:
+        assert catalog.has_leftovers()
+        assert catalog.prune_vectors() == 1
+        assert not catalog.has_leftovers()
+
+
 def test_pruning_does_not_wait_long_for_a_reader(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         collection = new_collection(catalog)

@@ -1,0 +1,19 @@
+BEGIN TRANSACTION;
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('slots_0001');
+CREATE TABLE slots (
+	id INTEGER NOT NULL, 
+	fingerprint VARCHAR NOT NULL, 
+	text_hash BLOB NOT NULL, 
+	data BLOB NOT NULL, 
+	size INTEGER NOT NULL, 
+	used_at DOUBLE NOT NULL, 
+	PRIMARY KEY (id), 
+	UNIQUE (fingerprint, text_hash)
+);
+INSERT INTO "slots" VALUES(1,'c',X'6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B6B',X'736C6F7473',5,1796031609.91258);
+CREATE INDEX ix_slots_used_at ON slots (used_at);
+COMMIT;
