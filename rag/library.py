@@ -18,7 +18,7 @@ from .events import AnswerEvent, CancelToken, Finished, Progress, ProgressListen
 from .index_run import IndexRun, Parts
 from .locations import library_folder
 from .locking import WriterLock
-from .maintenance import CollectionStatus, Finding, LibraryStatus
+from .maintenance import CollectionStatus, LibraryStatus
 from .query import Request
 from .results import Answer, Hit, IndexReport, SearchResult
 from .retrieval import Retriever
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..storage import Catalog
     from ..storage.records import CollectionRecord, SessionRecord, SourceRecord
     from .decoder import Decoder
+    from .doctor import Finding
     from .settings import Settings
 
 
@@ -339,7 +340,7 @@ class Library:
 
     def doctor(self, fix: bool = False, *, wait: bool = True) -> list[Finding]:
         """Check the library; with `fix` put right what can be put right."""
-        from .maintenance import examine
+        from .doctor import examine
 
         if not fix:
             return examine(self._shared(), self.models, fix=False)

@@ -14,7 +14,7 @@ from ..output import clean, say, say_json
 from ..retrieval_options import AsJson
 
 if TYPE_CHECKING:
-    from ...rag.maintenance import Finding
+    from ...rag.doctor import Finding
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -43,7 +43,7 @@ def doctor(
 
 def _installation() -> list[Finding]:
     """What is missing of the packages that searching and answering need, found without importing them."""
-    from ...rag.maintenance import Finding
+    from ...rag.doctor import Finding
 
     found = []
     needed = {
