@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
+
+from .. import UsageError
+
+MAXIMUM_RULES = 1_000_000
+"""Most bytes of an ignore file; a larger one, which nobody wrote, is passed over."""
+
+_BAD_PATTERN = (ValueError, re.error)
+"""What compiling a pattern raises: its own errors, and those of the regular expression that is made of it."""
 
 TOOL_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """Never documents, though not hidden; an include pattern that names one enters it. (``.git`` and its like are hidden,
@@ -42,11 +52,17 @@ class IgnoreFile:
 
 
 def read_ignore_file(path: str) -> IgnoreFile | None:
-    """The rules in the file at `path`; None where there is none to be read."""
+    """The rules in the file at `path`; None where there is no regular file of a bearable size to be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a FIFO would wait for a writer once opened
+            return None
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAXIMUM_RULES + 1)
     except OSError:
         return None
+    if len(data) > MAXIMUM_RULES:
+        return None
+    text = data.decode("utf-8-sig", "surrogateescape")
     folder = os.path.dirname(path)  # noqa: PTH120 - Path would not keep a path's exact spelling
     return IgnoreFile(folder.rstrip(os.sep) + os.sep, _rules(text.splitlines()))
 
@@ -55,15 +71,16 @@ def _rules(lines: Sequence[str]) -> GitIgnoreSpec:
     """Compile patterns; one that is no valid pattern is left out, as git does."""
     try:
         return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        valid = []
-        for line in lines:
-            try:
-                GitIgnoreSpec.from_lines([line])
-                valid.append(line)
-            except ValueError:
-                continue
-        return GitIgnoreSpec.from_lines(valid)
+    except _BAD_PATTERN:
+        return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except _BAD_PATTERN:
+        return False
+    return True
 
 
 def ignored(rules: Sequence[IgnoreFile], path: str, is_folder: bool) -> bool:
@@ -104,9 +121,17 @@ class Globs:
     With include patterns only files that match one are taken. A file or folder that a rule (hidden, ignored, binary)
     leaves out is taken if an include pattern names it: by a part of the pattern without wildcards
     (``.github/**``, ``node_modules/left-pad/README.md``), or a suffix of binary files (``*.png``).
+
+    Raises
+    ------
+    slotrag.UsageError
+        A pattern that is none: of them, unlike those of an ignore file, none is passed over.
     """
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        for pattern in (*include, *exclude):
+            if not _is_pattern(pattern):
+                raise UsageError(f"{pattern!r} is no pattern; write it as in a .gitignore file, such as '*.log'.")
         self._include = GitIgnoreSpec.from_lines(include) if include else None
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         parts = [part for pattern in include for part in pattern.split("/") if part]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotrag import UsageError
 from slotrag.rag.folders import FoundFile, SourceMissing, walk
+from slotrag.rag.ignoring import MAXIMUM_RULES
 from slotrag.rag.results import SkippedFile
 
 
@@ -78,8 +80,26 @@ def test_ignore_rules_above_the_source_hold_in_a_repository_only(tmp_path: Path)
 
 def test_a_broken_pattern_leaves_the_others_in_force(tmp_path: Path) -> None:
     make(tmp_path, "a.log", "a.txt")
-    (tmp_path / ".gitignore").write_bytes(b"!\n*.log\n\xff\xfe\n")
+    (tmp_path / ".gitignore").write_bytes(b"!\n[z-a].log\n*.log\nb\\\n\xff\xfe\n")
     assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_ignore_file_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path, "fifo/a.log", "device/a.log", "folder/a.log", "large/a.log", "linked/a.log")
+    os.mkfifo(tmp_path / "fifo" / ".gitignore")
+    (tmp_path / "device" / ".gitignore").symlink_to("/dev/zero")
+    (tmp_path / "folder" / ".gitignore").mkdir()
+    (tmp_path / "large" / ".gitignore").write_bytes(b"*.log\n" + b"\n" * MAXIMUM_RULES)
+    (tmp_path / "rules").write_text("*.log\n")
+    (tmp_path / "linked" / ".gitignore").symlink_to("../rules")
+    assert names(tmp_path) == ["device/a.log", "fifo/a.log", "folder/a.log", "large/a.log", "rules"]
+
+
+@pytest.mark.parametrize("pattern", ["!", "a\\", "[z-a]"])
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_a_broken_pattern_of_the_user_is_named(tmp_path: Path, pattern: str, option: str) -> None:
+    with pytest.raises(UsageError, match="is no pattern"):
+        walk(tmp_path, **{option: ["*.txt", pattern]})
 
 
 def test_include_and_exclude(tmp_path: Path) -> None:
