@@ -5,12 +5,14 @@ It knows no text. A warm search asks for the same selection more than once.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 
 import numpy as np
 from sqlalchemy import Connection
 
+from .. import UsageError
 from . import paths
 
 _KEPT = 16
@@ -51,7 +53,10 @@ def _all(connection: Connection, collection_id: int) -> np.ndarray:
 
 
 def _under(connection: Connection, collection_id: int, path: str) -> np.ndarray:
-    fits = paths.glob_pattern(path).fullmatch
+    try:
+        fits = paths.glob_pattern(path).fullmatch
+    except re.error:  # a character set whose range runs backwards
+        raise UsageError(f"{path!r} is no pattern for paths; write one such as 'notes/*.md'.") from None
     columns = "display_path" if path.startswith("/") else "display_relative_path, display_path"
     rows = connection.exec_driver_sql(f"SELECT id, {columns} FROM documents WHERE collection_id = ?", (collection_id,))
     documents = [document_id for document_id, *shown in rows if any(map(fits, shown))]

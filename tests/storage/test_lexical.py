@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_parts import new_collection, new_document, put
+from slotrag import UsageError
 from slotrag.storage import Catalog, lexical, tokenise
 from slotrag.storage.records import CollectionRecord
 from slotrag.storage.tokenise import query_tokens, tokens
@@ -89,6 +90,8 @@ def test_one_passage_among_many_is_found_through_its_path(catalog: Catalog, coll
     assert wanted not in [found for found, _ in catalog.lexical_search(collection.id, "wing", 5)]
     assert [found for found, _ in catalog.lexical_search(collection.id, "wing", 5, path="one/*")] == [wanted]
     assert catalog.lexical_search(collection.id, "wing", 5, path="none/*") == []
+    with pytest.raises(UsageError, match="is no pattern"):
+        catalog.lexical_search(collection.id, "wing", 5, path="[z-a]")
 
 
 @pytest.mark.parametrize("query", ["", " ", "?", "\u200b", '"', "'", "*", "(", ")", "AND", "OR NOT", "NEAR(a b)", "a:b",
