@@ -18,6 +18,9 @@ from .tables import table_lines
 MAXIMUM_CELLS = 50_000_000
 """Most cells of a sheet, empty ones before the last of a row counted; a lone value far to the right makes many."""
 
+MAXIMUM_ROWS = 1_048_576
+"""Most rows of a sheet, by the format; a number beyond it stands in broken files only."""
+
 
 class SheetsReader(Reader):
     """Reads xlsx, row by row."""
@@ -51,10 +54,12 @@ def _rows(sheet: Any) -> Iterator[tuple[object, ...]]:
     """The rows that hold something, without the empty cells at their ends."""
     sheet.reset_dimensions()  # some programs write a wrong size, which would cut the sheet
     cells = 0
-    for row in sheet.iter_rows(values_only=True):
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):  # those that the file leaves out come as empty
         cells += len(row)
+        if number > MAXIMUM_ROWS:
+            raise ReadError(f"refused: more than {MAXIMUM_ROWS:,} rows in a sheet, the most that the format allows")
         if cells > MAXIMUM_CELLS:
             raise ReadError(f"refused: more than {MAXIMUM_CELLS // 1_000_000} million cells in a sheet")
-        last = max((number for number, cell in enumerate(row, 1) if cell is not None), default=0)
+        last = max((column for column, cell in enumerate(row, 1) if cell is not None), default=0)
         if last:
             yield row[:last]

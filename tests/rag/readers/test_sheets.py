@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import openpyxl
 import pytest
+from slotrag.rag.documents import ReadError
 from slotrag.rag.readers import read
 
 
@@ -23,6 +25,19 @@ def test_sheets_are_headings_and_rows_name_their_columns(tmp_path: Path) -> None
     assert heading.kind == "heading" and document.text[heading.start : heading.end] == "Cities"
     line = next(line for line in document.text.split("\n") if "Seoul" in line)
     assert "City: Seoul" in line and "People: 9411211" in line
+
+
+@pytest.mark.parametrize("number", [1_048_577, 20_000_000_000])
+def test_a_row_beyond_the_format_is_refused(tmp_path: Path, number: int) -> None:
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(("City", "People"))
+    book.save(tmp_path / "whole.xlsx")
+    path = tmp_path / "a.xlsx"
+    with zipfile.ZipFile(tmp_path / "whole.xlsx") as whole, zipfile.ZipFile(path, "w") as archive:
+        for name in whole.namelist():
+            archive.writestr(name, whole.read(name).replace(b'<row r="1"', b'<row r="%d"' % number))
+    with pytest.raises(ReadError, match="1,048,576 rows"):
+        read(path)
 
 
 @pytest.mark.parametrize(("mark", "name"), [(",", "a.csv"), (";", "a.csv"), ("\t", "a.tsv")])
