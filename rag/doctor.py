@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..storage import Catalog
 
 _STALE_SECONDS = 3600
+_INDEX_FILE = re.compile(r"collection-\d+\.index(\.\w+\.part)?")
 _OF_SQLITE_INDEX = re.compile("(missing from|entries in) index")
 _START_AGAIN = "restore library.db from a backup, or delete it and run slotrag index again"
 
@@ -147,10 +148,11 @@ def _leftovers(parts: Parts, fix: bool) -> Iterator[Finding]:
     """Files of killed runs and of removed collections."""
     folder = parts.catalog.folder
     known = {parts.keeper.path(record.id) for record in parts.catalog.collections()}
-    stale = [path for path in folder.glob("collection-*.index") if path not in known]
+    ours = [path for path in folder.iterdir() if path not in known and _INDEX_FILE.fullmatch(path.name)]
     now = time.time()
-    stale += [path for path in folder.glob("*.part") if fix or now - path.stat().st_mtime > _STALE_SECONDS]
-    for path in stale:
+    for path in sorted(ours):
+        if path.suffix == ".part" and now - path.stat().st_mtime <= _STALE_SECONDS:
+            continue  # a run may be writing it
         if fix:
             path.unlink(missing_ok=True)
         message = f"{path.name} is left over from an interrupted run."

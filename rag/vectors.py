@@ -120,8 +120,9 @@ class IndexKeeper:
         except IndexFileError as error:
             index, reason = None, str(error)
         if index is not None and reason is None:
+            unknown = self._unknown(index, collection)
             changed = self._catch_up(index, collection)
-            reason = self._strange(index, collection)
+            reason = self._strange(index, collection, whole=unknown)
             if reason is None:
                 self._saved[collection.id] = -1 if changed else index.state.state
                 return index
@@ -166,6 +167,12 @@ class IndexKeeper:
         if index.state.postprocessing != collection.postprocessing:
             return "it is of another post-processing"
         return None
+
+    def _unknown(self, index: VectorIndex, collection: CollectionRecord) -> bool:
+        """Whether the index is of a state that the library may never have had, as after the database was put back from
+        a copy: its ids may stand for other passages now."""
+        state = index.state.state
+        return state != collection.state and not self._catalog.had_state(collection.id, state)
 
     def _strange(self, index: VectorIndex, collection: CollectionRecord, *, whole: bool = False) -> str | None:
         """Whether the index differs from the stored vectors: in a sample, as another library's would, or anywhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ from .records import CollectionRecord, SourceRecord
 from .tables import table
 from .vectors import note_leftovers
 
+_STATE_STEP = 1 << 20
 _UPDATABLE = {
     "encoder", "fingerprint", "dimension", "splitting", "noise_level", "postprocessing", "is_default", "name",
 }  # fmt: skip
@@ -172,9 +174,14 @@ def _collection(connection: Connection, collection_id: int) -> CollectionRecord:
 
 
 def bump_state(connection: Connection, collection_id: int) -> int:
-    """Count one more change of a collection inside the transaction that makes it; the new state."""
+    """Count one more change of a collection inside the transaction that makes it; the new state.
+
+    It is higher by a random number: a library that was put back from a copy goes on with other states than it had
+    before, so that an index file of the lost ones is known for what it is (`PassagesPart.had_state`).
+    """
     state = connection.exec_driver_sql(
-        "UPDATE collections SET state = state + 1 WHERE id = ? RETURNING state", (collection_id,)
+        "UPDATE collections SET state = state + ? WHERE id = ? RETURNING state",
+        (1 + secrets.randbelow(_STATE_STEP), collection_id),
     ).first()
     if state is None:
         raise UnknownCollection(f"there is no collection with id {collection_id}")

@@ -110,6 +110,21 @@ class PassagesPart(Part):
             )
             return Changes(_ids(connection, added), _ids(connection, removed))
 
+    def had_state(self, collection_id: int, state: int) -> bool:
+        """Whether a change led to `state` of which there is a trace: a passage that came or went with it.
+
+        One of which none is left is not known; states that this database never had are not, either.
+        """
+        found = (
+            select(Passage.id).where(Passage.collection_id == collection_id, Passage.added_state == state),
+            select(RemovedPassage.passage_id).where(
+                RemovedPassage.collection_id == collection_id,
+                (RemovedPassage.state == state) | (RemovedPassage.added_state == state),
+            ),
+        )
+        with self._library.reading() as connection:
+            return any(connection.execute(query.limit(1)).first() is not None for query in found)
+
     def lexical_search(
         self, collection_id: int, query: str, k: int, path: str | None = None
     ) -> list[tuple[int, float]]:

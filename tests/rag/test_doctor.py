@@ -1,5 +1,6 @@
 """Every kind of damage that doctor mends, planted: it is told, mended, and the library equals a fresh one."""
 
+import os
 import sqlite3
 
 import numpy as np
@@ -126,3 +127,16 @@ def test_a_torn_page_is_told_and_not_called_mended(tmp_path, docs, hashing_encod
             errors = [finding for finding in library.doctor(fix=fix) if finding.severity == "error"]
             assert errors and not any(finding.fixed for finding in errors)
             assert all("backup" in finding.command for finding in errors)
+
+
+def test_files_of_others_are_left_alone(tmp_path, hashing_encoder):
+    docs = write(tmp_path / "docs", {"a.md": "Copper."})
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        others = ["video.mp4.part", "collection-thesis.index", "collection-1.index.bak"]
+        for name in others:
+            path = tmp_path / "library" / name
+            path.write_text("x")
+            os.utime(path, (0, 0))
+        library.doctor(fix=True)
+        assert all((tmp_path / "library" / name).exists() for name in others)

@@ -141,3 +141,27 @@ def test_a_full_disk_while_the_index_is_saved(made, monkeypatch):
     with open_library(folder) as library:
         assert library.collections()[0].index_state == "current"
         assert library.search("penguins").hits[0].path == "new.txt"
+
+
+def test_database_put_back_from_a_copy(tmp_path, hashing_encoder):
+    """Ids are given again after that: an index file of the lost states must not answer for the new passages."""
+    spec = "hashing:dimension=512"
+    docs = write(tmp_path / "docs", {f"{n}.md": f"Note {n} about subject{n}." for n in range(200)})
+    with open_library(tmp_path / "library", encoder=spec) as library:
+        library.index([docs])
+    database = tmp_path / "library" / "library.db"
+    copy = database.read_bytes()
+    lost = write(docs / "lost", {f"{n}.md": f"Lost {n} about matter{n}." for n in range(20)})
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+    shutil.rmtree(lost)
+    for path in database.parent.glob("library.db*"):
+        path.unlink()
+    database.write_bytes(copy)
+    write(docs / "new", {f"{n}.md": f"New {n} about affair{n}." for n in range(40)})
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        for n in range(20):
+            assert library.search(f"Lost {n} about matter{n}.", mode="dense").hits[0].score < 0.99
+            assert library.search(f"New {n} about affair{n}.", mode="dense").hits[0].path == f"new/{n}.md"
+        assert not [finding for finding in library.doctor() if finding.severity == "error"]
