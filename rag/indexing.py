@@ -7,9 +7,10 @@ soon as all their vectors are there, so a killed run loses at most a batch and n
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from .ahead import ahead
 from .context_line import context_lines
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
+from .folders import FoundFile
 from .results import IndexReport, SkippedFile
 from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work, content_hash
 from .splitting import split
@@ -145,6 +147,13 @@ class Indexer:
 
     def _prepare(self, work: Work, encoder: Encoder) -> Prepared:
         """Read and split one file. Runs in another thread than the rest."""
+        prepared = self._looked_into(work, encoder)
+        if prepared.document is not None and not prepared.large and _changed(work.file):
+            # What was read may be another content than the one that was hashed: the next run looks again.
+            prepared.document = replace(prepared.document, content_hash=None, mtime_ns=0)
+        return prepared
+
+    def _looked_into(self, work: Work, encoder: Encoder) -> Prepared:
         from .readers import read_parts
 
         if work.content_hash is None:
@@ -332,6 +341,15 @@ def input_hash(text: str) -> bytes:
 
 def _characters(prepared: Prepared) -> int:
     return sum(map(len, prepared.inputs))
+
+
+def _changed(file: FoundFile) -> bool:
+    """Whether a file is not as it was found any more."""
+    try:
+        status = os.stat(file.path)  # noqa: PTH116 - the path keeps its own bytes
+    except OSError:
+        return True
+    return (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns)
 
 
 def _gone(path: str) -> bool:

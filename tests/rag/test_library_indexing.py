@@ -593,3 +593,28 @@ def test_only_what_another_version_of_its_reader_read_is_read_anew(library, docs
     assert counts(library.index()) == {"unchanged": 4}
     monkeypatch.setattr(registry, "_readers", {n: r for n, r in registry.readers().items() if n != "markdown"})
     assert counts(library.index()) == {"unchanged": 4}, "a reader that cannot be loaded wipes nothing"
+
+
+def test_a_file_that_changes_between_its_look_and_its_reading_is_looked_at_again(
+    tmp_path, hashing_encoder, monkeypatch
+):
+    """Even where it changes back: what was stored is what was read, not what was hashed."""
+    import slotrag.rag.readers as readers_module
+
+    docs = write(tmp_path / "docs", {"a.md": "Copper mines."})
+    read_parts = readers_module.read_parts
+
+    def switched(path):
+        write(docs, {"a.md": "Silver mines."})
+        yield from list(read_parts(path))
+        write(docs, {"a.md": "Copper mines."})
+        monkeypatch.setattr(readers_module, "read_parts", read_parts)
+
+    with open_library(tmp_path / "library") as library:
+        monkeypatch.setattr(readers_module, "read_parts", switched)
+        library.index([docs])
+        assert library.search("silver", mode="lexical").hits
+        library.index([docs])
+        assert not library.search("silver", mode="lexical").hits
+        assert library.search("copper", mode="lexical").hits
+        assert library.index([docs]).encoded == 0

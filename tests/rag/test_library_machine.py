@@ -94,6 +94,7 @@ class Machine(RuleBasedStateMachine):
         self.earlier = []
         self.held = 0
         self.free = False
+        self.taken_out = False  # what `remove` erased costs encoding when it comes back under another name
         self.vectors = {}
         self.clock = itertools.count(10**9)
 
@@ -230,7 +231,7 @@ class Machine(RuleBasedStateMachine):
             self.library.remove(path.parent if whole else path)
         except UsageError:  # it has not been indexed yet, or was removed before
             assert self.library.index(dry_run=True).new or not self.library.search("degrees", path=str(path)).hits
-        self.free = False
+        self.free, self.taken_out = False, True
 
     @rule(
         after=st.integers(1, 70),
@@ -292,7 +293,7 @@ class Machine(RuleBasedStateMachine):
         assert HashingEncoder.calls == encoded
         assert not (again.new or again.updated or again.removed or again.renamed)
         self.nothing_is_left(picture)
-        self.free = True
+        self.free = not self.taken_out
 
     def from_scratch(self):
         """What a new library, in a new folder, makes of the folder as it is."""
