@@ -18,6 +18,7 @@ class DelimitedReader(Reader):
     """Reads CSV and TSV; the delimiter is found by its even count in the first lines."""
 
     name = "CSV"
+    version = "2"
     media_types = ("text/csv", "text/tab-separated-values")
     suffixes = (".csv", ".tsv", ".tab")
 

@@ -12,16 +12,21 @@ from ..documents import Document, NoText, ReadError, first_line
 from .base import Reader
 from .builder import DocumentBuilder
 from .decoding import looks_like_text, read_text
+from .tables import bounded, shortened
 from .text import paragraphs
 
 _OBJECT = re.compile(rb'\s*(?:\{\s*"[^"]{0,200}"\s*:|\[\s*[{\[]\s*["\[{\d])')
 _TITLES = ("title", "name", "subject", "heading")
+
+KEY_LENGTH = 300
+"""Most characters of a path of keys, which each value under it repeats; of a longer one the middle is left out."""
 
 
 class JsonReader(Reader):
     """Reads JSON and JSON Lines. A text that only resembles JSON is read as plain text, and a note says so."""
 
     name = "JSON"
+    version = "2"
     media_types = ("application/json", "application/jsonl")
     suffixes = (".json", ".jsonl", ".ndjson", ".geojson")
 
@@ -77,7 +82,7 @@ def _document(values: list[Any], media_type: str) -> Document:
     if len(values) == 1 and isinstance(values[0], dict):
         builder.title = next((v for k in _TITLES if isinstance(v := values[0].get(k), str)), "")
     for record in records:
-        builder.add("table", "\n".join(_lines(record)))
+        builder.add("table", "\n".join(bounded(_lines(record))))
     if not builder.length:
         raise NoText("no value in it")
     return builder.document()
@@ -89,7 +94,7 @@ def _lines(record: Any) -> Iterator[str]:
     while stack:
         key, value = stack.pop()
         if isinstance(value, dict):
-            inner = [(f"{key}.{name}" if key else str(name), part) for name, part in value.items()]
+            inner = [(_inner(key, name), part) for name, part in value.items()]
             stack.extend(reversed(inner))
         elif isinstance(value, list):
             if value and all(not isinstance(part, (dict, list)) for part in value) and _short(value):
@@ -100,6 +105,10 @@ def _lines(record: Any) -> Iterator[str]:
             text = _scalar(value)
             if text.strip():
                 yield _line(key, text)
+
+
+def _inner(key: str, name: str) -> str:
+    return shortened(f"{key}.{name}" if key else name, KEY_LENGTH)
 
 
 def _line(key: str, text: str) -> str:

@@ -26,6 +26,7 @@ class SheetsReader(Reader):
     """Reads xlsx, row by row."""
 
     name = "Excel"
+    version = "2"
     media_types = ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)
     suffixes = (".xlsx", ".xlsm")
 

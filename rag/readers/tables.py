@@ -9,9 +9,18 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..documents import ReadError
+from .decoding import MAXIMUM_BYTES
+
 _NUMBER = re.compile(r"[-+]?[\d.,:/%€$₩£ -]*\d[\d.,:/%€$₩£ -]*")
 HEADER_LENGTH = 80
 """Most characters of a column's name; a row with a longer cell is no header."""
+
+NAMES_LENGTH = 4_000
+"""Most characters that the names take in one line; those of a wider row are cut alike, or left out."""
+
+_LEAST_NAME = 12
+"""Characters below which a name is not cut but left out."""
 
 
 def cell_text(value: object) -> str:
@@ -40,12 +49,36 @@ def table_lines(rows: Iterable[Sequence[object]], *, header: bool | None = None)
     header : bool, optional
         Whether the first row names the columns; by default judged by its look (short distinct words, a second row).
 
+    Raises
+    ------
+    ReadError
+        The lines, in which the names are repeated, come to more text than a document may hold.
+
     Examples
     --------
     >>> list(table_lines([["City", "People"], ["Seoul", 9411211]]))
     ['City | People', 'City: Seoul | People: 9411211']
     """
-    iterator = iter(rows)
+    return bounded(_lines(iter(rows), header))
+
+
+def bounded(lines: Iterable[str]) -> Iterator[str]:
+    """`lines` up to the size of a document's text; a small file may unfold into any number of them.
+
+    Raises
+    ------
+    ReadError
+        They are longer.
+    """
+    length = 0
+    for line in lines:
+        length += len(line) + 1
+        if length > MAXIMUM_BYTES:
+            raise ReadError(f"unfolds to more than {MAXIMUM_BYTES // 1_000_000} million characters of text: split it")
+        yield line
+
+
+def _lines(iterator: Iterator[Sequence[object]], header: bool | None) -> Iterator[str]:
     first = next(iterator, None)
     if first is None:
         return
@@ -58,13 +91,27 @@ def table_lines(rows: Iterable[Sequence[object]], *, header: bool | None = None)
 
 
 def _line(row: Sequence[object], names: list[str]) -> str:
-    parts = []
-    for number, cell in enumerate(row):
-        text = cell_text(cell)
-        if text:
-            name = names[number] if number < len(names) else ""
-            parts.append(f"{name}: {text}" if name else text)
-    return " | ".join(parts)
+    filled = [
+        (names[number] if number < len(names) else "", text)
+        for number, cell in enumerate(row)
+        if (text := cell_text(cell))
+    ]
+    if sum(len(name) for name, _ in filled) > NAMES_LENGTH:
+        width = NAMES_LENGTH // len(filled)
+        filled = [(shortened(name, width) if width >= _LEAST_NAME else "", text) for name, text in filled]
+    return " | ".join(f"{name}: {text}" if name else text for name, text in filled)
+
+
+def shortened(name: str, length: int) -> str:
+    """`name` in at most `length` characters; its beginning and its end stay.
+
+    >>> shortened("measured temperature of the boiler", 16)
+    'measured…boiler'
+    """
+    if len(name) <= length:
+        return name
+    half = (length - 1) // 2
+    return f"{name[: length - 1 - half].rstrip()}…{name[-half:].lstrip()}"
 
 
 def _is_header(names: list[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from slotrag.rag.documents import Document, NoText, ReadError
-from slotrag.rag.readers import read
+from slotrag.rag.readers import read, tables
 
 
 def write(folder: Path, data: Any, name: str = "data.json") -> Path:
@@ -101,3 +101,19 @@ def test_without_values_there_is_no_text(tmp_path: Path, source: str) -> None:
 def test_encodings(tmp_path: Path, encoding: str) -> None:
     data = '{"제목": "보일러 점검 안내", "내용": "보일러는 해마다 점검합니다."}'.encode(encoding)
     assert texts(read(write(tmp_path, data))) == ["제목: 보일러 점검 안내\n내용: 보일러는 해마다 점검합니다."]
+
+
+def test_a_long_key_is_not_repeated_whole(tmp_path: Path) -> None:
+    value = {"opening " + "k" * 200_000 + " closing": {f"entry {number}": 1 for number in range(2000)}}
+    path = write(tmp_path, json.dumps(value))
+    document = read(path)
+    assert len(document.text) < 3 * path.stat().st_size
+    assert document.text.startswith("opening k") and "closing.entry 1999: 1" in document.text
+
+
+def test_what_unfolds_too_far_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAXIMUM_BYTES", 1_000_000)
+    path = write(tmp_path, json.dumps({"k" * 200: {str(number): 1 for number in range(8000)}}))
+    assert path.stat().st_size < 150_000
+    with pytest.raises(ReadError, match="unfolds to more than 1 million"):
+        read(path)

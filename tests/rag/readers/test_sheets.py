@@ -8,7 +8,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 from slotrag.rag.documents import ReadError
-from slotrag.rag.readers import read
+from slotrag.rag.readers import read, tables
 
 
 def test_sheets_are_headings_and_rows_name_their_columns(tmp_path: Path) -> None:
@@ -65,3 +65,34 @@ def test_korean_csv_in_its_old_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("도시,인구\n서울,9\n부산,3\n".encode("cp949"))
     assert "도시: 서울" in read(path).text
+
+
+def write_wide(path: Path, names: list[str], rows: int) -> Path:
+    path.write_text("\n".join(",".join(row) for row in [names, *[["y"] * len(names)] * rows]), encoding="utf-8")
+    return path
+
+
+def test_long_names_are_not_repeated_whole_in_a_wide_table(tmp_path: Path) -> None:
+    wide = write_wide(tmp_path / "a.csv", [f"{n:04} " + "name " * 12 + f"end {n}" for n in range(1000)], 200)
+    text = read(wide).text
+    assert len(text) < 3 * wide.stat().st_size and "0999" in text
+    survey = read(write_wide(tmp_path / "b.csv", [f"{n} " + "question " * 8 for n in range(100)], 3)).text
+    assert (
+        all(len(line) < 5000 for line in survey.split("\n")[1:])
+        and "99 question question…n question question: y" in survey
+    )
+
+
+def test_few_values_keep_their_names_in_a_wide_table(tmp_path: Path) -> None:
+    names = [f"{n:04} " + "name " * 12 + "end" for n in range(1000)]
+    path = tmp_path / "a.csv"
+    path.write_text(f"{','.join(names)}\n{',' * 800}warm\n", encoding="utf-8")
+    assert f"\n{names[800]}: warm\n" in read(path).text
+
+
+def test_a_table_that_unfolds_too_far_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAXIMUM_BYTES", 1_000_000)
+    path = write_wide(tmp_path / "a.csv", [f"{n} " + "name " * 12 for n in range(50)], 500)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(ReadError, match="unfolds to more than 1 million"):
+        read(path)
