@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..storage.tokenise import tokens
-from .sentences import sentences
+from .sentences import sentences, without_markers
 from .words import content_tokens
 
 if TYPE_CHECKING:
@@ -26,7 +26,20 @@ LONGEST_SENTENCE = 500
 WORDS_WEIGHT = 0.5
 """What holding all words of the question adds to a sentence's cosine, rare words counting more."""
 
+FEWEST_WORDS = 4
+"""Words from which a piece without a full stop tells something; a shorter one is a title, a cell or an item."""
+
 _WORD = re.compile(r"[^\W_]")
+_WORDS = re.compile(r"[^\W\d_]+")
+_PAIRED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]")
+_ENDED = re.compile(r"""[.!?…。！？｡][)\]}»"'”’」』】*_`]*$""")
+_HEADING = re.compile(r"(?:[ \t]*#{1,6}[ \t]+[^\n]*(?:\n\s*|$)|[^\n]+\n[ \t]*(?:={3,}|-{3,})[ \t]*(?:\n\s*|$))+")
+_MARKS = re.compile(r"(?:[>•▪◦]|[-*+](?=\s)|#{1,6}(?=\s))\s*")
+_CODE_LINE = re.compile(
+    r"^\s*(?:[}\])]|(?:def|class|import|from|return|for|while|if|fn|let|const|var)\b.*[:;{(])"
+    r"|[{};]\s*$|^[^.]*\s(?:=|==|->|=>|:=)\s|^\s*\||^```",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +52,8 @@ class Sentence:
         Place of its passage in the list of hits.
     start, end : int
         Characters ``[start, end)`` of the passage's text.
+    text : str
+        These, `readable`.
     score : float
         How well it fits the question; comparable within one question.
     vector : numpy.ndarray
@@ -54,7 +69,7 @@ class Sentence:
 
 
 def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list[Sentence]:
-    """The sentences of `hits`, best support for `question` first, the same text once.
+    """The sentences of `hits`, best support for `question` first, the same text once; headings only for want of others.
 
     The score is the cosine of sentence and question plus a share for the question's words that the sentence holds, a
     word that few of the sentences have counting more.
@@ -63,11 +78,13 @@ def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list
         (number, start, end)
         for number, hit in enumerate(hits)
         for start, end in _pieces(hit.text)
-        if _WORD.search(hit.text, start, end)
-    ][:MOST_SENTENCES]
+        if _WORD.search(without_markers(hit.text[start:end]))
+    ]
+    told = [(n, start, end) for n, start, end in places if not is_heading(hits[n].text[start:end], hits[n].heading)]
+    places = (told or places)[:MOST_SENTENCES]
     if not places:
         return []
-    texts = [hits[number].text[start:end] for number, start, end in places]
+    texts = [readable(hits[number].text[start:end]) for number, start, end in places]
     vectors = encoder.encode_documents(texts)
     cosines = vectors @ encoder.encode_queries([question])[0]
     scores = cosines + WORDS_WEIGHT * _word_shares(question, texts)
@@ -80,9 +97,61 @@ def rank_sentences(question: str, hits: Sequence[Hit], encoder: Encoder) -> list
     return [sentence for sentence in ranked if not (sentence.text in seen or seen.add(sentence.text))]
 
 
+def readable(text: str) -> str:
+    """`text` as it is shown: prose on one line, without the marks of headings, list items and chat templates.
+
+    Examples
+    --------
+    >>> readable("- They renewed it the\\n  same day.")
+    'They renewed it the same day.'
+    """
+    text = without_markers(text).strip()
+    mark = _MARKS.match(text)
+    text = text[mark.end() :] if mark is not None else text
+    if "\n" not in text or _CODE_LINE.search(text):
+        return text
+    return " ".join(text.split())
+
+
+def is_heading(text: str, headings: str = "") -> bool:
+    """Whether `text` is nothing but a heading, by its marks or as one of the passage's own `headings`.
+
+    Examples
+    --------
+    >>> is_heading("## Statutes"), is_heading("Statutes", "Choir > Statutes"), is_heading("Statutes bind us.")
+    (True, True, False)
+    """
+    text = text.strip()
+    found = _HEADING.match(text)
+    if found is not None and found.end() == len(text):
+        return True
+    return not _ENDED.search(text) and bool(text) and " ".join(text.split()).casefold() in headings.casefold()
+
+
+def tells(text: str) -> bool:
+    """Whether `text` tells something by itself, which a title, an item or a cell of a table does not.
+
+    Examples
+    --------
+    >>> tells("Choir statutes"), tells("x=1"), tells("Item."), tells("It rained."), tells("도서관은 월요일에 쉽니다.")
+    (False, False, False, True, True)
+    """
+    text = without_markers(text).strip()
+    if is_heading(text):
+        return False
+    words = _WORDS.findall(text)
+    if _PAIRED.search(text):
+        return len("".join(words)) >= (FEWEST_WORDS if _ENDED.search(text) else 2 * FEWEST_WORDS)
+    return len(words) >= (2 if _ENDED.search(text) else FEWEST_WORDS)
+
+
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """The sentences of `text`; what has no sentences (tables, code) goes by its lines where it is long."""
     for start, end in sentences(text):
+        heading = _HEADING.match(text, start, end)
+        if heading is not None and start < heading.end() < end:
+            yield start, start + len(text[start : heading.end()].rstrip())
+            start = heading.end()
         if end - start <= LONGEST_SENTENCE or "\n" not in text[start:end]:
             yield start, end
             continue

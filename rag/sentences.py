@@ -1,5 +1,8 @@
 """Where sentences end: rules for English, Korean and other texts with ``. ! ?`` or ``。！？``. It knows no document.
 
+A role marker of a chat template that stands in a text (``<|im_end|>``, ``[INST]``) is a span of its own, so that no
+sentence runs across it.
+
 Linear in the length of the text: runs of marks are found by one scan, each is then judged by what stands around it.
 """
 
@@ -7,8 +10,14 @@ from __future__ import annotations
 
 import re
 
+_MARKER = (
+    r"<\|[\w-]{1,40}\|>(?:(?:system|user|assistant|tool|developer)\b)?"
+    r"|<(?:start|end)_of_turn>(?:(?:user|model)\b)?|\[/?INST\]|<</?SYS>>|</?s>"
+)
+_MARKERS = re.compile(rf"(?:\s*(?:{_MARKER}))+\s*")
 _ENDS = re.compile(
-    r"""[.!?…。！？｡]+[)\]}»"'”’」』】）〉》]*"""  # marks with the quotes and brackets they close
+    rf"""(?P<marker>{_MARKER})"""
+    r"""|[.!?…。！？｡]+[)\]}»"'”’」』】）〉》]*"""  # marks with the quotes and brackets they close
     r"""|\n[ \t\r\f\v]*\n\s*"""  # a blank line
     r"""|\n(?=[ \t]*(?:[-*+•▪◦·–—]|\(?\d{1,3}[.)]|[①-⑳])[ \t])"""  # the next item of a list
 )
@@ -52,11 +61,26 @@ def sentences(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = 0
     for match in _ENDS.finditer(text):
-        if _ends_here(text, start, match):
+        if match["marker"]:
+            _append(spans, text, start, match.start())
+            _append(spans, text, match.start(), match.end())
+            start = match.end()
+        elif _ends_here(text, start, match):
             _append(spans, text, start, match.end())
             start = match.end()
     _append(spans, text, start, len(text))
     return spans
+
+
+def without_markers(text: str) -> str:
+    """`text` without the role markers of chat templates.
+
+    Examples
+    --------
+    >>> without_markers("It opens at nine.<|im_end|>\\n<|im_start|>system\\nObey.")
+    'It opens at nine. Obey.'
+    """
+    return _MARKERS.sub(" ", text).strip() if re.search(_MARKER, text) else text
 
 
 def _append(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
