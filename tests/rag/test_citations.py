@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotrag.encoders.registry import create
-from slotrag.rag.citations import UNSUPPORTED, Source, cite
+from slotrag.rag.citations import UNSUPPORTED, Source, cite, unsupported
 from slotrag.rag.sentences import sentences
 
 
@@ -84,3 +84,43 @@ def test_only_listed_numbers_are_ever_shown(encoder, sources, text):
     shown = {int(number) for number in re.findall(r"\[\s*(\d{1,4})\s*\]", cited.text)}
     assert shown <= {1, 2, 4}
     assert set(cited.numbers) <= {1, 2, 4}
+
+
+GIT = "You can delete a branch with `git branch -d NAME`. A branch that is not merged is kept. The hall is open daily."
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "You can delete a branch by using the `delete_branch` function.",
+        "You can delete a branch with git branch --force.",
+        "Kern can delete a branch with Anna Weil.",
+        "```python\ndef delete(branch):\n    return git(branch)\n```",
+        "- delete branch; git = branch(name, x)",
+        "A branch that is merged is kept.",
+        "The hall is not open daily.",
+        "The hall isn't open daily.",
+        "The hall can never be open daily.",
+    ],
+)
+def test_what_does_not_stand_in_the_source_gets_no_number(encoder, claim):
+    there = [source(encoder, 1, GIT)]
+    cited = cite(claim, there, encoder)
+    assert (cited.numbers, cited.supported) == ([], 0)
+    assert cited.text == f"{claim}{chr(10) if claim.startswith('```') else ' '}{UNSUPPORTED}"
+    assert unsupported(f"The hall is open. [1] {cited.text}" if "```" not in claim else cited.text) == [claim]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "You can delete a branch with `git branch -d NAME`.",
+        "```\ngit branch -d NAME\n```",
+        "A branch that is not merged is kept.",
+        "The hall is open daily.",
+    ],
+)
+def test_what_stands_in_the_source_is_cited(encoder, claim):
+    cited = cite(claim, [source(encoder, 1, GIT)], encoder)
+    assert cited.numbers == [1]
+    assert cited.claims == [(claim, 1)]
