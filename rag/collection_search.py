@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..storage.records import CollectionRecord, PassageRecord
-from .diversity import fold, spread
+from .diversity import Folding, spread
 from .fusion import FusionSettings, fuse_sides, side_shares
 from .query import Request
 from .relevance import Judge, question_words
@@ -167,16 +167,19 @@ class CollectionSearch:
 
     def _first(self, candidates: list[Candidate]) -> list[Candidate]:
         """The first `k` different candidates; near-identical ones are folded into those before them."""
+        seen: list[Candidate] = []
         kept: list[Candidate] = []
+        folding = Folding()
         step = max(2 * self._request.k, _LEAST_POOL)
         for at in range(0, len(candidates), step):
-            kept = self._folded([*kept, *self._with_records(candidates[at : at + step])])
+            portion = self._with_records(candidates[at : at + step])
+            kept += self._folded(portion, seen, folding)
             if len(kept) >= self._request.k:
                 break
         return kept[: self._request.k]
 
     def _spread(self, candidates: list[Candidate]) -> list[Candidate]:
-        pool = self._folded(self._with_records(candidates[: max(_POOL * self._request.k, _LEAST_POOL)]))
+        pool = self._folded(self._with_records(candidates[: max(_POOL * self._request.k, _LEAST_POOL)]), [], Folding())
         vectors = self._vectors(pool)
         order = spread(np.array([c.score for c in pool]), vectors, self._request.k, self._request.diversity)
         return [pool[position] for position in order]
@@ -198,12 +201,15 @@ class CollectionSearch:
         return [c for c in candidates if c.record is not None]
 
     @staticmethod
-    def _folded(candidates: list[Candidate]) -> list[Candidate]:
-        into = fold([_record(c).text for c in candidates])
-        for position, target in enumerate(into):
-            if target != position:
-                candidates[target].same += [_record(candidates[position]), *candidates[position].same]
-        return [c for position, c in enumerate(candidates) if into[position] == position]
+    def _folded(portion: list[Candidate], seen: list[Candidate], folding: Folding) -> list[Candidate]:
+        """Those of `portion` that fold into none before them; the others are noted at those, `seen` among them."""
+        first = len(seen)
+        seen += portion
+        into = folding.add([_record(c).text for c in portion])
+        for candidate, target in zip(portion, into, strict=True):
+            if seen[target] is not candidate:
+                seen[target].same.append(_record(candidate))
+        return [c for position, c in enumerate(portion, start=first) if into[position - first] == position]
 
     def _mark(self, candidates: Sequence[Candidate]) -> None:
         """Say of each candidate whether it is relevant."""
@@ -225,14 +231,15 @@ class CollectionSearch:
             candidate.relevant = self._judge.relevant(candidate.cosine, f"{record.heading}\n{record.text}")
 
     def _copies(self, candidates: Sequence[Candidate]) -> dict[int, list[str]]:
-        """Other files with the same or a near-identical passage, for each candidate."""
+        """Other files with the same text but for its spacing, for each candidate; a near-identical one is no copy."""
         with self._clock.part("database"):
             equal = self._catalog.copies(c.passage_id for c in candidates)
         found = {}
         for candidate in candidates:
-            own = _record(candidate).absolute_path
-            paths = [*equal.get(candidate.passage_id, []), *(record.absolute_path for record in candidate.same)]
-            found[candidate.passage_id] = sorted({path for path in paths if path != own})
+            own = _record(candidate)
+            respaced = [one.absolute_path for one in candidate.same if one.text.split() == own.text.split()]
+            paths = {*equal.get(candidate.passage_id, []), *respaced}
+            found[candidate.passage_id] = sorted(paths - {own.absolute_path})
         return found
 
     def _hit(self, rank: int, candidate: Candidate, copies: dict[int, list[str]]) -> Hit:

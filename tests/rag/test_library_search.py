@@ -1,7 +1,9 @@
 """Searching: what comes back for any query and option, and from several collections."""
 
 import math
+import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -168,8 +170,33 @@ def test_near_identical_passages_are_one_result(tmp_path, hashing_encoder):
             hits = library.search("yearly fee of members", k=3, mode=mode).hits
             assert len(hits) == 3 and len({hit.text[:60] for hit in hits}) >= 2
             first = next(hit for hit in hits if "100" in hit.text)
-            assert len({first.absolute_path, *first.copies}) == 8
+            assert len({first.absolute_path, *first.copies}) == 4
+            assert {(docs / path).read_text(encoding="utf-8").strip() for path in first.copies} == {first.text.strip()}
             assert any("150" in hit.text for hit in hits)
+
+
+def test_a_passage_that_says_the_opposite_is_a_result_of_its_own(tmp_path, hashing_encoder):
+    lease = "The tenant {} keep a dog or a cat in the flat as long as the neighbours agree to it and it is kept clean."
+    docs = write(tmp_path / "docs", {"a.txt": lease.format("may"), "b.txt": lease.format("cannot")})
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        for mode in ("hybrid", "dense", "lexical"):
+            hits = library.search("keep a dog", mode=mode).hits
+            assert sorted((hit.path, hit.copies) for hit in hits) == [("a.txt", []), ("b.txt", [])]
+
+
+def test_many_results_in_little_time(tmp_path, hashing_encoder):
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=5)) for _ in range(300)]
+    files = {f"{n // 50}.md": "" for n in range(2500)}
+    for n in range(2500):
+        files[f"{n // 50}.md"] += f"# part\n\n{' '.join(rng.choices(words, k=185))}\n\n"
+    with open_library(tmp_path / "library") as library:
+        library.index([write(tmp_path / "docs", files)])
+        library.search("warm up", k=1)
+        started = time.process_time()
+        assert len(library.search(" ".join(words[:5]), k=1000).hits) == 1000
+        assert time.process_time() - started < 8
 
 
 def test_diversity_zero_is_the_plain_order_and_more_spreads(library):
