@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .. import SlotragError
 from .encoder_shelf import EncoderShelf
 from .errors import PassageMissing
 from .events import AnswerEvent, CancelToken, Finished, Progress, ProgressListener
@@ -22,7 +23,7 @@ from .maintenance import CollectionStatus, LibraryStatus
 from .query import Request
 from .results import Answer, Hit, IndexReport, SearchResult
 from .retrieval import Retriever
-from .sources import real_path, sources_around
+from .sources import real_path, refuse_inside, sources_around
 from .vectors import IndexKeeper
 
 if TYPE_CHECKING:
@@ -159,10 +160,25 @@ class Library:
             `cancel` was set; what was stored before stays.
         """
         listed = [paths] if isinstance(paths, str | Path) else list(paths)
+        refuse_inside(listed, os.path.realpath(self.folder))
         taken = self.settings.index_hidden and bool(listed) if hidden is None else hidden
         with self._reporting(progress) as listener:
             run = IndexRun(self._shared(), collection, encoder, listener, cancel)
             return run.run(listed, include=include, exclude=exclude, hidden=taken, dry_run=dry_run, wait=wait)
+
+    def refresh(self, collection: str | None = None, **options: Any) -> Iterator[IndexReport]:
+        """`index` without a path: everything that `collection`, or each one, follows; a report of each collection.
+
+        `options` as in `index`. An error in one collection is raised when the others are up to date.
+        """
+        failed: list[SlotragError] = []
+        for name in self._following(collection):
+            try:
+                yield self.index(collection=name, **options)
+            except SlotragError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     def watch(
         self,
@@ -178,7 +194,8 @@ class Library:
     ) -> Iterator[IndexReport]:
         """`index` now and whenever something changes in the folders, until `cancel` is set; a report of each run.
 
-        Options and errors as in `index`. A folder that goes away while it is watched is a notice in the report, its
+        Options and errors as in `index`; without `paths` and `collection` as in `refresh`, a report of each collection.
+        A folder that goes away while it is watched is a notice in the report, its
         documents are kept, and it is followed again when it comes back.
 
         Raises
@@ -190,19 +207,28 @@ class Library:
 
         listed = [paths] if isinstance(paths, str | Path) else list(paths)
         token = cancel or CancelToken()
-        options = {"collection": collection, "progress": progress, "cancel": token}
+        options = {"progress": progress, "cancel": token}
+        given = {"encoder": encoder, "include": include, "exclude": exclude, "hidden": hidden, **options}
 
-        def first() -> IndexReport:
-            return self.index(listed, encoder=encoder, include=include, exclude=exclude, hidden=hidden, **options)
+        def first() -> Iterator[IndexReport]:
+            if listed:
+                yield self.index(listed, collection=collection, **given)
+            else:
+                yield from self.refresh(collection, **given)
 
-        def again() -> IndexReport:
-            with self._reporting(progress) as listener:
-                run = IndexRun(self._shared(), collection, None, listener, token)
-                return run.run(sources_around(listed, self._sources(collection)), required=False)
+        def again() -> Iterator[IndexReport]:
+            for name in [collection] if listed else self._following(collection):
+                with self._reporting(progress) as listener:
+                    run = IndexRun(self._shared(), name, None, listener, token)
+                    report = run.run(sources_around(listed, self._sources(name)), required=False)
+                yield report
 
         runs = chain([first], repeat(again))
-        roots = [real_path(path) for path in listed] or [source.path for source in self._sources(collection)]
-        yield from follow(lambda: next(runs)(), roots, without=[os.path.realpath(self.folder)], cancel=token)
+        roots = [real_path(path) for path in listed] or [
+            source.path for name in self._following(collection) for source in self._sources(name)
+        ]
+        for reports in follow(lambda: next(runs)(), roots, without=[os.path.realpath(self.folder)], cancel=token):
+            yield from reports  # the run itself goes on here
 
     def rebuild(
         self,
@@ -224,6 +250,7 @@ class Library:
         """Erase what was indexed at `path`, in one collection or in all; the number of documents."""
         from .maintenance import remove
 
+        real_path(path)  # refuses an empty one, which would be the working directory
         with self._writing(wait=wait):
             return remove(self._shared(), path, self._chosen(collection))
 
@@ -420,6 +447,15 @@ class Library:
             return self._catalog.sources(self._catalog.collection(collection).id)
         except UnknownCollection:
             return []
+
+    def _following(self, collection: str | None) -> list[str | None]:
+        """The collection of that name, or all that follow something; where none does, the default one."""
+        from .maintenance import shown
+
+        if collection is not None:
+            return [collection]
+        every = shown(self._catalog.collections())
+        return [record.name for record in every if self._catalog.sources(record.id)] or [None]
 
     def _shared(self) -> Parts:
         with self._lock:

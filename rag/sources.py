@@ -62,10 +62,13 @@ def targets(
     Raises
     ------
     slotrag.UsageError
-        A path is not there and lies in no followed folder, or rules are given without a path.
+        A path is not there and lies in no followed folder, or is neither a file nor a folder; rules are given without
+        a path, or an empty one.
     """
     rules = (tuple(include), tuple(exclude), hidden)
     ruled = any(rules)
+    if not all(pattern.strip() for pattern in (*include, *exclude)):
+        raise UsageError("A pattern of --include or --exclude is empty; leave it out.")
     if not paths:
         if include or exclude:
             raise UsageError("Name the folder that --include and --exclude are for.")
@@ -82,8 +85,15 @@ def real_path(path: Path | str) -> str:
     """`path` absolute and without links. Raises `slotrag.UsageError` for an empty one."""
     text = os.fspath(path)
     if not text or "\0" in text:
-        raise UsageError("An empty path cannot be indexed; name a folder or a file.")
+        raise UsageError("The path is empty; name a folder or a file.")
     return os.path.realpath(os.path.expanduser(text))  # noqa: PTH111 - bytes that are no UTF-8 stay as they are
+
+
+def refuse_inside(paths: Sequence[Path | str], library: str) -> None:
+    """Raise `slotrag.UsageError` where one of `paths` is the library's own folder or lies in it."""
+    for path in map(real_path, paths):
+        if path == library or inside(path, library):
+            raise UsageError(f"{path} is of the library's own folder, which is never indexed; name another folder.")
 
 
 def _target(
@@ -100,6 +110,8 @@ def _target(
         return _followed(outer, below=path)
     if not os.path.lexists(path):
         raise UsageError(f"There is no file or folder {path}; check the spelling.")
+    if not os.path.isfile(path) and not os.path.isdir(path):  # noqa: PTH112,PTH113 - paths keep their own bytes
+        raise UsageError(f"{path} is neither a file nor a folder; only those can be indexed.")
     plain = [r for r in followed if inside(r.path, path) and not (r.include or r.exclude or r.hidden)]
     return Target(path, *rules, absorbed=tuple(plain))
 

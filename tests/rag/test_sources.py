@@ -78,6 +78,18 @@ def test_what_is_no_path(tree, path, monkeypatch):
         targets([path], [])
 
 
+def test_what_is_neither_file_nor_folder(tree):
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        targets(["/dev/null"], [])
+
+
+@pytest.mark.parametrize("rules", [{"include": [""]}, {"exclude": ["*.md", " "]}])
+def test_an_empty_pattern_is_refused(tree, rules):
+    for paths in ([tree / "a"], []):
+        with pytest.raises(UsageError, match="pattern"):
+            targets(paths, [], **rules)
+
+
 def test_a_deleted_file_of_a_followed_folder_is_a_part_of_it(tree):
     (target,) = targets([tree / "a" / "gone.txt"], [followed(1, tree / "a")])
     assert target.below == str(tree / "a" / "gone.txt")

@@ -74,6 +74,21 @@ def test_second_run_says_that_nothing_was_encoded(command: Command, indexed: Pat
     assert "3 unchanged" in out and "0 texts encoded" in out
 
 
+def test_a_run_without_a_path_refreshes_every_collection(command: Command, indexed: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("Copper melts.", encoding="utf-8")
+    assert command("index", other, "--collection", "metals")[0] == 0
+    (other / "b.txt").write_text("Tin melts.", encoding="utf-8")
+    (indexed / "broken.pdf").write_bytes(b"%PDF-1.7\nthis is no pdf")
+    code, out, _ = command("index", "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(line["collection"], line["new"]) for line in found] == [("default", 0), ("metals", 1)]
+    assert code == 4
+    code, out, _ = command("index", "--collection", "metals")
+    assert code == 0 and out.startswith("metals: 2 unchanged") and out.count("\n") == 1
+
+
 def test_broken_files_are_named_and_the_run_is_partial(command: Command, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nthis is no pdf")
     (folder / "empty.txt").write_bytes(b"")
@@ -154,7 +169,11 @@ def test_nothing_found_is_three(command: Command, indexed: Path) -> None:
         ["ask", " "],
         ["ask", "x", "--context", "pictures"],
         ["ask", "x", "--max-tokens", "0"],
-        ["index", "--watch"],
+        ["index", "--watch", "--dry-run"],
+        ["index", ""],
+        ["index", ".", "--include", ""],
+        ["index", "/dev/null"],
+        ["remove", ""],
         ["frobnicate"],
         ["config", "set", "k", "0"],
         ["config", "set", "topk", "1"],

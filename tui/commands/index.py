@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,10 +25,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def index(
     context: typer.Context,
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH]...", help="Folders and files. [default: all sources again]")
+        list[str] | None,  # a Path would make "." of an empty one
+        typer.Argument(metavar="[PATH]...", help="Folders and files. [default: all sources again]"),
     ] = None,
-    collection: Annotated[str | None, typer.Option("--collection", help="Name of the collection.")] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="Spec of a new collection's encoder.")] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option("--collection", help="Name of the collection. [default: the default one; without a PATH all]"),
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="Spec of a new collection's encoder. [default: mean]")
+    ] = None,
     include: Annotated[list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files.")] = None,
     exclude: Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Not these files.")] = None,
     hidden: Annotated[bool | None, typer.Option("--hidden", help="Also names that begin with a dot.")] = None,
@@ -38,7 +43,7 @@ def index(
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Decline if another run is indexing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add folders and files, or without a PATH refresh every source.
+    """Add folders and files, or without a PATH refresh every source of every collection.
 
     Only what changed since the last run is read and encoded.
     """
@@ -47,29 +52,43 @@ def index(
         raise UsageError("--watch stays and indexes; leave out --dry-run and --no-wait.")
     settings = invocation.settings()
     options = {
-        "collection": collection, "encoder": encoder, "include": include or (), "exclude": exclude or (),
+        "encoder": encoder, "include": include or (), "exclude": exclude or (),
         "hidden": hidden, "progress": invocation.progress,
     }  # fmt: skip
     with cancellable() as cancel, invocation.library(settings, create=True) as library:
         invocation.waiting("preparing")
         if watch:
-            follow(invocation, library.watch(paths or (), cancel=cancel, **options), as_json=as_json)
+            reports = library.watch(paths or (), collection=collection, cancel=cancel, **options)
+            follow(invocation, reports, as_json=as_json)
             raise Cancelled
-        report = library.index(paths or (), dry_run=dry_run, wait=not no_wait, cancel=cancel, **options)
-    raise typer.Exit(show(invocation, report, as_json=as_json, dry_run=dry_run))
+        options |= {"dry_run": dry_run, "wait": not no_wait, "cancel": cancel}
+        if paths:
+            runs = iter([library.index(paths, collection=collection, **options)])
+        else:
+            runs = library.refresh(collection, **options)
+        code = max(show_all(invocation, runs, as_json=as_json, dry_run=dry_run))
+    raise typer.Exit(code)
 
 
 def follow(invocation: Invocation, reports: Iterator[IndexReport], *, as_json: bool) -> None:
-    """Write the report of the first run, and of each later one that changed something."""
-    last: IndexReport | None = None
+    """Write the first report of each collection, and each later one that changed something."""
+    last: dict[str, IndexReport] = {}
     for report in reports:
-        if last is None or report.changed or report.skipped != last.skipped or report.notices != last.notices:
+        before = last.get(report.collection)
+        if before is None or report.changed or (report.skipped, report.notices) != (before.skipped, before.notices):
             invocation.progress.close()
             show(invocation, report, as_json=as_json)
             sys.stdout.flush()
-        if last is None:
+        if not last:
             invocation.notice("watching for changes; Ctrl-C ends it")
-        last = report
+        last[report.collection] = report
+
+
+def show_all(invocation: Invocation, reports: Iterator[IndexReport], *, as_json: bool, dry_run: bool) -> Iterator[int]:
+    """Write each report when its run has ended; the exit codes that they stand for."""
+    for report in reports:
+        invocation.progress.close()
+        yield show(invocation, report, as_json=as_json, dry_run=dry_run)
 
 
 def show(invocation: Invocation, report: IndexReport, *, as_json: bool, dry_run: bool = False) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,8 +17,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def remove(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A source, or a file or folder below one.")],
-    collection: Annotated[str | None, typer.Option("--collection", help="Only from this collection.")] = None,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A source, or a file or folder below one.")],
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Only from this collection. [default: all]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a file, folder or source out of the library: text, vectors and all. The file itself stays."""
@@ -27,9 +28,9 @@ def remove(
     with invocation.library(invocation.settings()) as library:
         removed = library.remove(path, collection=collection)
     if as_json:
-        say_json({"schema": 1, "path": str(path), "removed": removed})
+        say_json({"schema": 1, "path": path, "removed": removed})
     else:
         say(f"{removed} document{'' if removed == 1 else 's'} removed")
     if not removed:
-        invocation.notice(f"the library holds nothing below {clean(str(path))}")
+        invocation.notice(f"the library holds nothing below {clean(path)}")
         raise typer.Exit(failures.NOT_FOUND)
