@@ -1,7 +1,7 @@
 """From a question and its passages to a streamed answer with sources. It knows no library and no terminal.
 
 The decoder is not trusted: every sentence is matched to the passages it read, a reply without support gives way to the
-sentences that fit the question best, and those are shown beside every answer.
+sentences that fit the question best. Beside an answer stand the sentences that support it, then those that fit best.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import SlotragError, UsageError
-from .citations import CitedText, Source, cite
+from .citations import CitedText, Source, cite, closest_sentence
 from .context import SPAN_SENTENCES, Plan, Turn, check_form, numbers_of, plan
 from .events import AnswerEvent, CancelToken, Finished, Notice, Planned, Replaced, TextDelta
-from .evidence import Sentence, rank_sentences
+from .evidence import Sentence, is_heading, rank_sentences, tells
 from .followup import standalone
 from .language import can_write, language_of
 from .results import Answer, Citation, Quote
+from .sentences import without_markers
 from .spans import asks_briefly, choose_span, clause
+from .words import content_tokens
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
@@ -36,8 +38,11 @@ SPAN_TOKENS = 16
 QUOTES = 3
 """Supporting sentences shown beside an answer at most."""
 
-QUOTE_SHARE = 0.5
+QUOTE_SHARE = 0.7
 """Least score of a further sentence, as a share of the best one's."""
+
+SMALL_SUPPORT = 0.5
+"""Least share of a small decoder's sentences that must be supported; below it the documents are quoted instead."""
 
 
 class GenerationFailed(SlotragError):
@@ -176,14 +181,20 @@ class _Answering:
         statement = _beginning(clause(sentence.text, span.start, span.end))
         stop = "" if statement.endswith((".", "!", "?", "…")) else "."
         text = f"{statement}{stop} [{self.numbers[sentence.passage]}]"
-        return self.brief_events(planned, text, [sentence, *(other for other in ranked if other is not sentence)])
+        best_first = [sentence, *(other for other in ranked if other is not sentence)]
+        return self.brief_events(planned, text if tells(statement + stop) else "", best_first)
 
-    def brief_events(self, planned: Plan, text: str, quotes: Sequence[Sentence]) -> Iterator[AnswerEvent]:
+    def brief_events(self, planned: Plan, text: str, best_first: Sequence[Sentence]) -> Iterator[AnswerEvent]:
+        """The answer `text`, or the sentences themselves where the clause tells nothing."""
         yield from self.notify(planned.notices)
         yield Planned(planned.items)
+        if not text:
+            yield from self.quote(best_first, planned=planned)
+            return
         self.timings["first_token"] = self.elapsed_ms()
         yield TextDelta(text)
-        yield self.finished(text, "eos", supporting(quotes), items=planned)
+        cited = [self.numbers[best_first[0].passage]]
+        yield self.finished(text, "eos", supporting(best_first), items=planned, cited=cited)
 
     def reply(self, decoder: Decoder, planned: Plan, ranked: Sequence[Sentence]) -> Iterator[AnswerEvent]:
         """Stream the decoder's reply, then put right what it says."""
@@ -198,25 +209,46 @@ class _Answering:
                     self.timings["first_token"] = self.elapsed_ms()
                 shown += text
                 yield TextDelta(text)
-        text = _beginning(generation.text).rstrip()
+        text = without_markers(_beginning(generation.text)).rstrip()
         if generation.stop_reason == "cancelled":
             if text != shown:
                 yield Replaced(text)
             yield self.finished(text, "cancelled", supporting(ranked), items=planned)
             return
         cited = self.cite(text, planned, ranked)
-        if not cited.supported:
+        if not self.holds(cited, decoder):
             yield from self.quote(ranked, planned=planned, streamed=bool(shown))
             return
         if cited.text != shown:
             yield Replaced(cited.text)
-        yield self.finished(cited.text, generation.stop_reason, supporting(ranked), items=planned, cited=cited.numbers)
+        quotes = self.support(cited, ranked)
+        yield self.finished(cited.text, generation.stop_reason, quotes, items=planned, cited=cited.numbers)
+
+    def holds(self, cited: CitedText, decoder: Decoder) -> bool:
+        """Whether a reply may stand: it tells something, and enough of it is supported."""
+        told = " ".join(claim for claim, _ in cited.claims)
+        if not told or any(is_heading(told, hit.heading) for hit in self.hits):
+            return False
+        if not decoder.small:
+            return bool(content_tokens(told))
+        return tells(told) and cited.supported >= SMALL_SUPPORT * cited.total
+
+    def support(self, cited: CitedText, ranked: Sequence[Sentence]) -> list[Sentence]:
+        """For each cited source the sentence that supports the answer, then the best of the others."""
+        found: dict[int, Sentence] = {}
+        for claim, number in cited.claims:
+            there = [sentence for sentence in ranked if self.numbers[sentence.passage] == number]
+            if number not in found and there:
+                found[number] = there[closest_sentence(claim, [sentence.text for sentence in there])]
+        first = [sentence for sentence in found.values() if tells(sentence.text)]
+        others = [sentence for sentence in supporting(ranked) if all(sentence is not one for one in first)]
+        return [*first, *others[: max(0, QUOTES - len(first))]]
 
     def quote(
         self, ranked: Sequence[Sentence], planned: Plan | None = None, streamed: bool = False
     ) -> Iterator[AnswerEvent]:
         """The best sentences themselves, in place of a reply."""
-        best = supporting(ranked)
+        best = supporting(ranked) or list(ranked[:1])
         text = "\n".join(f"“{sentence.text}” [{self.numbers[sentence.passage]}]" for sentence in best)
         if not self.timings["first_token"]:
             self.timings["first_token"] = self.elapsed_ms()
@@ -287,9 +319,10 @@ class _Answering:
 
 
 def supporting(ranked: Sequence[Sentence]) -> list[Sentence]:
-    """The first of `ranked`, and the next ones that come near the best."""
-    best = max((sentence.score for sentence in ranked), default=0.0)
-    return [*ranked[:1], *(sentence for sentence in ranked[1:QUOTES] if sentence.score >= QUOTE_SHARE * best)]
+    """The first of `ranked` that `tells` something, and the next ones that come near the best."""
+    told = [sentence for sentence in ranked if tells(sentence.text)]
+    best = max((sentence.score for sentence in told), default=0.0)
+    return [*told[:1], *(sentence for sentence in told[1:QUOTES] if sentence.score >= QUOTE_SHARE * best)]
 
 
 def _beginning(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..storage.tokenise import tokens
-from .sentences import sentences
+from .sentences import one_line, sentences
 from .words import content_tokens, held_share
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def supports(claim: str, passage: str, cosine: float) -> bool:
 
 
 def closest_sentence(claim: str, texts: Sequence[str]) -> int:
-    """Place of the one of `texts` that holds most words of `claim`; of several one that denies as it does, the shortest."""
+    """Place of the one of `texts` that holds most words of `claim`; of several the shortest that denies as it does."""
     shares = [held_share(claim, text) for text in texts]
     agree = [bool(_DENIAL.search(claim)) == bool(_DENIAL.search(text)) for text in texts]
     return max(range(len(texts)), key=lambda place: (shares[place], agree[place], -len(texts[place])))
@@ -215,8 +215,8 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def _claim(text: str) -> str:
-    """`text` without the model's marks; in code they are indices."""
-    return text if _FENCE.match(text) else _MARK.sub("", text).strip()
+    """`text` as it is shown, without the model's marks; in code they are indices."""
+    return text if _FENCE.match(text) else one_line(_MARK.sub("", text).strip())
 
 
 def _support(

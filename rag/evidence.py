@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..storage.tokenise import tokens
-from .sentences import sentences, without_markers
+from .sentences import one_line, sentences, without_markers
 from .words import content_tokens
 
 if TYPE_CHECKING:
@@ -30,16 +30,11 @@ FEWEST_WORDS = 4
 """Words from which a piece without a full stop tells something; a shorter one is a title, a cell or an item."""
 
 _WORD = re.compile(r"[^\W_]")
-_WORDS = re.compile(r"[^\W\d_]+")
+_WORDS = re.compile(r"[^\W\d_]+|\d[\d.,]*")
 _PAIRED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]")
 _ENDED = re.compile(r"""[.!?…。！？｡][)\]}»"'”’」』】*_`]*$""")
 _HEADING = re.compile(r"(?:[ \t]*#{1,6}[ \t]+[^\n]*(?:\n\s*|$)|[^\n]+\n[ \t]*(?:={3,}|-{3,})[ \t]*(?:\n\s*|$))+")
 _MARKS = re.compile(r"(?:[>•▪◦]|[-*+](?=\s)|#{1,6}(?=\s))\s*")
-_CODE_LINE = re.compile(
-    r"^\s*(?:[}\])]|(?:def|class|import|from|return|for|while|if|fn|let|const|var)\b.*[:;{(])"
-    r"|[{};]\s*$|^[^.]*\s(?:=|==|->|=>|:=)\s|^\s*\||^```",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +103,7 @@ def readable(text: str) -> str:
     text = without_markers(text).strip()
     mark = _MARKS.match(text)
     text = text[mark.end() :] if mark is not None else text
-    if "\n" not in text or _CODE_LINE.search(text):
-        return text
-    return " ".join(text.split())
+    return one_line(text)
 
 
 def is_heading(text: str, headings: str = "") -> bool:

@@ -21,6 +21,12 @@ _ENDS = re.compile(
     r"""|\n[ \t\r\f\v]*\n\s*"""  # a blank line
     r"""|\n(?=[ \t]*(?:[-*+•▪◦·–—]|\(?\d{1,3}[.)]|[①-⑳])[ \t])"""  # the next item of a list
 )
+_CODE_LINE = re.compile(
+    r"^\s*(?:[}\])]|(?:def|class|import|from|return|for|while|if|fn|let|const|var)\b.*[:;{(])"
+    r"|[{};]\s*$|^[^.]*\s(?:=|==|->|=>|:=)\s|^\s*\||^```",
+    re.MULTILINE,
+)
+_HEADING_MARK = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
 _CLOSERS = """)]}»"'”’」』】）〉》"""
 _OPENERS = """([{«"'“‘「『【（〈《*_`"""
 
@@ -81,6 +87,20 @@ def without_markers(text: str) -> str:
     'It opens at nine. Obey.'
     """
     return _MARKERS.sub(" ", text).strip() if re.search(_MARKER, text) else text
+
+
+def one_line(text: str) -> str:
+    """A sentence without the line breaks and heading marks of its document; code and tables keep their lines.
+
+    Examples
+    --------
+    >>> one_line("They renewed it the\\nsame day."), one_line("## Loans")
+    ('They renewed it the same day.', 'Loans')
+    """
+    if _CODE_LINE.search(text):
+        return text
+    bare = _HEADING_MARK.sub("", text)
+    return " ".join(bare.split()) if bare == text and "\n" in text else bare
 
 
 def _append(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
