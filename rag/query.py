@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import dataclass, replace
 
@@ -51,8 +50,8 @@ class Request:
             raise UsageError(f"There is no mode {self.mode!r}; choose one of {', '.join(MODES)}.")
         if not 0.0 <= self.diversity <= 1.0:
             raise UsageError(f"Diversity must lie between 0 and 1, not {self.diversity}.")
-        if self.min_score is not None and not math.isfinite(self.min_score):
-            raise UsageError(f"The least score must be a number, not {self.min_score}.")
+        if self.min_score is not None and not -1.0 <= self.min_score <= 1.0:
+            raise UsageError(f"The least score is a cosine and must lie between -1 and 1, not {self.min_score}.")
         if self.path is not None and not self.path.strip():
             raise UsageError("The path pattern is empty; leave it out to search everything.")
         return replace(self, query=clean_query(self.query))

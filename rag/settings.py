@@ -5,6 +5,7 @@ It knows the names, kinds and ranges of settings, not what any of them does.
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -174,7 +175,8 @@ def write(name: str, value: Value) -> Path:
     Raises
     ------
     slotrag.UsageError
-        An unknown name, a value out of range, or a file that is not TOML or cannot be written.
+        An unknown name, a value out of range (also of what the file held before), or a file that is not TOML or cannot
+        be written. It stays as it was.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -184,11 +186,15 @@ def write(name: str, value: Value) -> Path:
     try:
         document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
         document[name] = checked
+        for other, held in document.unwrap().items():
+            _labelled("config.toml", other, held)
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f"{file.name}.{os.getpid()}.new")
         temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
         temporary.replace(file)
-    except (TOMLKitError, UnicodeDecodeError) as error:
+    except UsageError:
+        raise
+    except (TOMLKitError, ValueError) as error:  # also a number of thousands of digits
         raise UsageError(f"{file} is not valid TOML ({error}); correct or remove it.") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}); name another with SLOTRAG_CONFIG.") from error
@@ -216,7 +222,7 @@ def _from_file(file: Path) -> dict[str, Value]:
             return tomllib.load(stream)
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UsageError(f"{file} is not valid TOML ({error}); correct or remove it.") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror}); name another with SLOTRAG_CONFIG.") from error
@@ -271,7 +277,10 @@ def _converted(name: str, kind: type, value: Any) -> Any:
 
 
 def _number(kind: type, value: str | int | float) -> int | float:
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # hundreds of digits; within no range
+        return math.inf
     if kind is float:
         return number  # "nan" lies in no range and is refused there
     if not number.is_integer():

@@ -54,6 +54,7 @@ def test_k(library, k):
     "options",
     [
         {"mode": "fuzzy"}, {"diversity": -0.1}, {"diversity": 2}, {"diversity": math.nan}, {"min_score": math.nan},
+        {"min_score": 5}, {"min_score": -1.01},
         {"collection": "none"}, {"collection": ".rebuild-1"}, {"path": " "},
     ],
 )  # fmt: skip
@@ -154,7 +155,7 @@ def test_min_score_is_the_cosine_at_or_above(library, mode):
     assert hits and all(every[h.passage_id] >= threshold - 1e-6 for h in hits)
     if mode != "lexical":
         assert {h.passage_id for h in hits} == {key for key, cosine in every.items() if cosine >= threshold}
-    assert library.search("copper melts", mode=mode, min_score=1.01).hits == []
+    assert library.search("copper melts", mode=mode, min_score=1).hits == []
 
 
 def test_near_identical_passages_are_one_result(tmp_path, hashing_encoder):

@@ -115,6 +115,31 @@ def test_a_wrong_value_is_not_written(config: Path) -> None:
     assert not config.exists()
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("name", ["k", "diversity"])
+def test_a_number_of_hundreds_of_digits_is_refused(config: Path, name: str, digits: int) -> None:
+    config.parent.mkdir()
+    config.write_text(f"{name} = {'9' * digits}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=str(config)):
+        settings.load()
+
+
+@pytest.mark.parametrize("line", ["topk = 3", "max_tokens = 0"])
+def test_a_file_with_another_fault_is_not_written(config: Path, line: str) -> None:
+    config.parent.mkdir()
+    config.write_text(line, encoding="utf-8")
+    with pytest.raises(UsageError, match=str(config)):
+        settings.write("k", 3)
+    assert config.read_text(encoding="utf-8") == line
+
+
+def test_a_wrong_value_in_the_file_can_be_put_right(config: Path) -> None:
+    config.parent.mkdir()
+    config.write_text("k = 0\n", encoding="utf-8")
+    settings.write("k", 3)
+    assert settings.load().k == 3
+
+
 def test_misspelt_variables_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOTRAG_DECODR", "x")
     assert "SLOTRAG_DECODR" in settings.unknown_variables()

@@ -162,6 +162,7 @@ def test_nothing_found_is_three(command: Command, indexed: Path) -> None:
         ["search", "x", "--mode", "fuzzy"],
         ["search", "x", "--diversity", "2"],
         ["search", "x", "--min-score", "nan"],
+        ["search", "x", "--min-score", "5"],
         ["search", "x", "--collection", "unknown"],
         ["search", "x", "--topk", "3"],
         ["search"],

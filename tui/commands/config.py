@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -39,9 +40,8 @@ def set_value(
 
     invocation: Invocation = context.obj
     file = settings.write(name, value)
-    origin = settings.origins(invocation.settings())[name]
     invocation.notice(f"{name} is set in {file}")
-    if origin == "environment":
+    if os.environ.get(settings.variable_of(name)):
         invocation.notice(f"{settings.variable_of(name)} is set too and goes before it")
 
 
