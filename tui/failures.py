@@ -67,4 +67,4 @@ def close_stdout() -> None:
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
     except (OSError, ValueError):  # a stdout without a file behind it
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8", errors="replace")  # noqa: PTH123, SIM115

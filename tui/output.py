@@ -13,6 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_TABLE_WIDTH = 60
+"""On a narrower terminal a table's rows become lines."""
+_LEAST_COLUMN = 8
 
 
 def set_up_streams() -> None:
@@ -20,7 +23,7 @@ def set_up_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, as in `slotrag status >&-`
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8", errors="replace"))  # noqa: PTH123, SIM115
         elif hasattr(stream, "reconfigure"):
             keeps_bytes = stream.encoding.lower() in ("utf-8", "utf8") and not stream.isatty()
             stream.reconfigure(errors="surrogateescape" if keeps_bytes else "backslashreplace")
@@ -35,6 +38,17 @@ def clean(text: str) -> str:
     'red [31mtext'
     """
     return _CONTROLS.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """`clean` text in one line: a file name may hold line breaks.
+
+    Examples
+    --------
+    >>> one_line("two\\nlines.txt")
+    'two lines.txt'
+    """
+    return clean(text).replace("\n", " ").replace("\t", " ")
 
 
 def on_terminal(stream: Any = None) -> bool:
@@ -76,33 +90,57 @@ def tell(text: str) -> None:
 
 
 def say_json(value: dict[str, Any]) -> None:
-    """Write `value` as one line of JSON, its keys in their order."""
+    """Write `value` as one line of JSON, its keys in their order; what a terminal would obey is escaped."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         line.encode("utf-8")
     except UnicodeEncodeError:  # a file name that is no text; "\udcff" is read back as the same name
         line = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    say(line)
+    say(_CONTROLS.sub(lambda match: f"\\u{ord(match.group()):04x}", line))  # they stand within strings only
 
 
 def say_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write `rows` as a table fitted to the terminal; on a pipe with tabs between the columns and without `head`."""
-    texts = [[clean(str(cell)).replace("\n", " ").replace("\t", " ") for cell in row] for row in rows]
+    """Write `rows` as a table fitted to the terminal; on a pipe with tabs between the columns and without `head`.
+
+    The first column names the thing and is never broken, so that it can be copied.
+    """
+    texts = [[one_line(str(cell)) for cell in row] for row in rows]
     if not on_terminal():
         for row in texts:
             say("\t".join(row))
-        return
+    elif columns() < _TABLE_WIDTH or not _say_grid(head, texts):
+        _say_records(head, texts)
+
+
+def _say_grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Write a table; whether there was room for the first column and for enough of the others."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
+    least = [widths[0], *(min(width, _LEAST_COLUMN) for width in widths[1:])]
+    if sum(least) + 2 * (len(least) - 1) > columns():
+        return False
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold")
-    for row in texts:
-        table.add_row(*(Text(cell) for cell in row))
+    for number, (name, width) in enumerate(zip(head, least, strict=True)):
+        table.add_column(name, overflow="fold", no_wrap=not number, min_width=width)
+    for row in rows:
+        table.add_row(*map(Text, row))
     Console(file=sys.stdout, highlight=False, width=columns()).print(table)
+    return True
+
+
+def _say_records(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a line ``key: value`` for each cell that holds something; the terminal breaks long ones itself."""
+    for number, row in enumerate(rows):
+        if number:
+            say()
+        for name, cell in zip(head, row, strict=True):
+            if cell:
+                say(f"{name}: {cell}" if name else cell)
 
 
 def say_pairs(pairs: Iterable[tuple[str, object]]) -> None:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .output import bold, clean, columns, dim, on_terminal, say, say_json
+from .output import bold, clean, columns, dim, on_terminal, one_line, say, say_json
 
 if TYPE_CHECKING:
     from ..rag.results import Hit, SearchResult
@@ -58,7 +58,7 @@ def say_hits(hits: Sequence[Hit], *, query: str, explain: bool = False) -> None:
         for line in _body(hit.text, pattern):
             say(f"   {highlighted(line, pattern)}")
         if hit.copies:
-            say(dim(f"   also in {clean(', '.join(hit.copies))}"))
+            say(dim(f"   also in {one_line(', '.join(hit.copies))}"))
         if explain:
             say(dim(f"   {_explained(hit)}"))
 
@@ -75,7 +75,7 @@ def place(path: str, lines: tuple[int, int], page: int | None) -> str:
     """
     first, last = lines
     span = f"{first}-{last}" if last > first else str(first)
-    return f"{clean(path)}:{span}" + (f", page {page}" if page is not None else "")
+    return f"{one_line(path)}:{span}" + (f", page {page}" if page is not None else "")
 
 
 def words_pattern(query: str) -> re.Pattern[str] | None:
@@ -103,7 +103,7 @@ def _head(hit: Hit, *, several: bool) -> str:
     if several:
         parts.append(clean(hit.collection))
     if hit.heading:
-        parts.append(clean(hit.heading).replace("\n", " "))
+        parts.append(one_line(hit.heading))
     parts.append(dim(f"{hit.score_kind} {hit.score:.4f}"))
     return "  ".join(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .output import clean, say, say_json, say_table
+from .output import clean, one_line, say, say_json, say_table
 
 if TYPE_CHECKING:
     from ..rag.results import IndexReport
@@ -62,6 +62,6 @@ def _say_skipped(report: IndexReport) -> None:
     ordered = sorted(report.skipped, key=lambda file: not file.failed)  # failures first, else in the run's order
     for file in ordered[:_MOST_SKIPPED_LINES]:
         word = "failed" if file.failed else "skipped"
-        say(f"  {word}: {clean(file.path)}: {clean(file.reason)}")
+        say(f"  {word}: {one_line(file.path)}: {one_line(file.reason)}")
     if len(ordered) > _MOST_SKIPPED_LINES:
         say(f"  ... and {len(ordered) - _MOST_SKIPPED_LINES:,} more; slotrag index --json lists all")

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,14 @@ def test_json_of_a_name_that_is_no_text_can_be_read_back(capsys: pytest.CaptureF
     assert json.loads(line)["path"] == name
 
 
+@pytest.mark.parametrize("character", ["\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066"])
+def test_json_escapes_what_a_terminal_would_obey(capsys: pytest.CaptureFixture[str], character: str) -> None:
+    output.say_json({"path": f"가{character}b"})
+    line = capsys.readouterr().out
+    assert line == f'{{"path":"가\\u{ord(character):04x}b"}}\n'
+    assert json.loads(line) == {"path": f"가{character}b"}
+
+
 def test_json_refuses_what_is_no_number() -> None:
     with pytest.raises(ValueError, match="JSON"):
         output.say_json({"score": float("nan")})
@@ -78,21 +87,33 @@ def test_table_on_a_pipe_has_tabs_and_no_head(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "a\tone two three\nb\t3\n"
 
 
-@pytest.mark.parametrize("width", [20, 40, 200])
-def test_table_stays_inside_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    from rich.cells import cell_len
-
+def table_on_terminal(monkeypatch: pytest.MonkeyPatch, width: int, *table: Any) -> list[str]:
+    """The lines of a table on a terminal of that width, without their styles."""
     terminal = Terminal()
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stdout", terminal)
-    output.say_table(("name", "note"), [("a" * 30, "회의록 " * 20), ("[bold]b[/bold]", "\x1b[31mred")])
-    lines = re.sub(r"\x1b\[[01]m", "", terminal.getvalue()).splitlines()
+    output.say_table(*table)
+    return re.sub(r"\x1b\[[01]m", "", terminal.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_table_stays_inside_the_terminal_and_names_are_whole(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    from rich.cells import cell_len
+
+    rows = [("a" * 30, "회의록 " * 20, "here"), ("[bold]b[/bold]", "\x1b[31mred", "")]
+    lines = table_on_terminal(monkeypatch, width, ("name", "note", "state"), rows)
     assert max(map(cell_len, lines)) <= width
-    joined = "".join(line.strip() for line in lines)
-    assert "\x1b" not in joined
-    assert width < 200 or "[bold]b[/bold]" in joined
+    assert "\x1b" not in "".join(lines)
+    assert {"a" * 30, "[bold]b[/bold]"} <= {line.split("  ")[0].strip() for line in lines}
+
+
+@pytest.mark.parametrize(("width", "name"), [(20, "a" * 30), (59, "a" * 10), (80, "a" * 75)])
+def test_rows_are_lines_where_a_table_has_no_room(monkeypatch: pytest.MonkeyPatch, width: int, name: str) -> None:
+    rows = [(name, "회의록 둘", ""), ("b", "red", "x")]
+    lines = table_on_terminal(monkeypatch, width, ("name", "note", ""), rows)
+    assert lines == [f"name: {name}", "note: 회의록 둘", "", "name: b", "note: red", "x"]
 
 
 def test_streams_take_names_that_are_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,3 +138,5 @@ def test_closed_streams_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     output.set_up_streams()
     output.say("nobody reads this")
+    output.say(b"caf\xe9".decode("utf-8", "surrogateescape"))
+    sys.stdout.flush()

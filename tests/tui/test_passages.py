@@ -105,3 +105,7 @@ def test_collections_are_named_where_there_are_several(capsys: pytest.CaptureFix
     passages.say_hits([HIT, replace(HIT, rank=2, collection="work")], query="x")
     out = capsys.readouterr().out
     assert "home" in out and "work" in out
+
+
+def test_a_line_break_in_a_file_name_breaks_no_line() -> None:
+    assert passages.place("two\nlines.txt", (1, 2), None) == "two lines.txt:1-2"

@@ -116,6 +116,12 @@ def test_a_file_name_that_is_no_text_keeps_its_bytes(indexed: dict[str, str]) ->
     assert b"caf\xe9.txt" in result.stdout
 
 
+def test_a_file_name_that_is_no_text_is_no_error_on_a_closed_stdout(indexed: dict[str, str]) -> None:
+    command = f"'{PROGRAM}' search coffee -k 1 >&-"
+    result = subprocess.run(["bash", "-c", command], env=indexed, capture_output=True, text=True, check=False)
+    assert result.stderr in ("", "nothing found\n")
+
+
 def on_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """Run the program with stdout and stderr on a terminal."""
     lead, follow = pty.openpty()
