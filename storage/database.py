@@ -22,11 +22,26 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 
+from .. import SlotragError
 from . import schema
 from .errors import DiskFailed, DiskFull, LibraryBusy, LibraryDamaged, LibraryMissing, LibraryReadOnly
 
 BUSY_SECONDS = 30
 _CHECKPOINT_SECONDS = 1
+_LEAST_ROOM = 1 << 16
+"""Bytes free below which a disk counts as full: the log and its companion take more than half of it when made."""
+
+_NO_LOG = frozenset(
+    (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMMAP,
+        sqlite3.SQLITE_IOERR_WRITE,
+    )
+)
+"""How SQLite says that it could not make the log or its companion."""
 
 
 class Database:
@@ -51,12 +66,27 @@ class Database:
         self.kind = kind
         self.read_only = read_only
         self._synchronous = synchronous
+        self._refusal: Exception = LibraryReadOnly("the library cannot be written: its disk is read-only")
         self._writer = threading.Lock()
         self._copied: tempfile.TemporaryDirectory[str] | None = None
         if not path.is_file() and (read_only or not create):
             raise LibraryMissing(f"there is no {path.name} in {path.parent}: run `slotrag index FOLDER` first")
         with self._errors_translated():
-            self.engine = self._open_read_only() if read_only else self._open_writable()
+            self.engine = self._open_read_only() if read_only else self._open_with_or_without_room()
+
+    def _open_with_or_without_room(self) -> Engine:
+        """To write where there is room for the log; otherwise what is there can still be read."""
+        try:
+            return self._open_writable()
+        except (exc.OperationalError, sqlite3.OperationalError) as error:
+            if _code(error) not in _NO_LOG or self.path.stat().st_size == 0:
+                raise
+            self.read_only = True
+            self._refusal = _translated(error, self.path) or self._refusal
+            try:
+                return self._open_read_only()
+            except (exc.DatabaseError, OSError, SlotragError):
+                raise error from None
 
     def _open_writable(self) -> Engine:
         try:
@@ -136,7 +166,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A write transaction: committed when left, undone by an exception. One at a time."""
         if self.read_only:
-            raise LibraryReadOnly("the library cannot be written: its disk is read-only")
+            raise self._refusal
         with self._writer, self._errors_translated(), _transaction(self.engine, writing=True) as connection:
             yield connection
 
@@ -214,11 +244,12 @@ def _quoted(path: Path) -> str:
 
 def _translated(error: Exception, path: Path) -> Exception | None:
     """The error that a user can act on, by SQLite's own code; None for a fault of ours."""
-    code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
+    code = _code(error)
     if code is None:
         return None
     primary = code & 0xFF
-    if primary == sqlite3.SQLITE_FULL:
+    refused = primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    if primary == sqlite3.SQLITE_FULL or (refused and _is_full(path.parent)):
         return DiskFull(f"the disk of {path.parent} is full: make room and run the command again")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LibraryBusy(f"another process has been writing {path.name} for {BUSY_SECONDS} s: try again later")
@@ -226,12 +257,24 @@ def _translated(error: Exception, path: Path) -> Exception | None:
         return LibraryDamaged(f"{path} is damaged: restore it from a backup, or delete it and index again")
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return LibraryReadOnly(f"{path} cannot be written: give yourself write access or choose another --library")
-    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+    if refused:
         return DiskFailed(
             f"the disk refuses to read or write {path.name} in {path.parent}: see that there is room, that you may "
             "write there and that the disk is sound, then run the command again"
         )
     return None
+
+
+def _code(error: Exception) -> int | None:
+    """SQLite's own extended code of an error."""
+    return getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _LEAST_ROOM
+    except OSError:
+        return False
 
 
 def _refused(error: OSError, path: Path) -> Exception:
