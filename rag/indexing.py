@@ -45,6 +45,8 @@ AHEAD_CHARACTERS = 4_000_000
 
 _PENDING_CHUNK = 1000
 
+_NO_MEMORY = "more memory than there is would be needed to read it: split it, or free some"
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -171,6 +173,8 @@ class Indexer:
             if _gone(work.file.path):
                 return self._unread(work, error.reason)
             return Prepared(work, self._new_document(work, status="failed", reason=error.reason))
+        except MemoryError:
+            return self._unread(work, _NO_MEMORY)
         if not passages:
             return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
         return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
@@ -199,8 +203,8 @@ class Indexer:
                 for _ in self._encode(self._without_vector(texts, encoder), encoder):
                     self._progress("encode", self._done, f"{self._report.encoded:,} texts encoded")
             self._catalog.put_large_document(self._collection.id, prepared.document, self._stored_parts(work, encoder))
-        except (NoText, UnsupportedFile, ReadError) as error:  # it was changed since it was looked at
-            prepared = self._unread(work, error.reason)
+        except (NoText, UnsupportedFile, ReadError, MemoryError) as error:  # it was changed since it was looked at
+            prepared = self._unread(work, _NO_MEMORY if isinstance(error, MemoryError) else error.reason)
             self._store([prepared])
         else:
             self._count(prepared)

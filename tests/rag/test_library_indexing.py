@@ -315,6 +315,35 @@ def test_a_file_that_cannot_be_opened_is_retried(library, docs, monkeypatch, fre
     fresh(library, docs)
 
 
+@pytest.mark.parametrize("reading", [1, 2, 3])
+def test_a_file_that_takes_all_memory_fails_alone(library, docs, monkeypatch, reading):
+    """Also one that is read in parts, whose second reading is for its vectors and third for its passages."""
+    from slotrag.rag import readers
+    from slotrag.rag.readers import text
+
+    library.index([docs])
+    real_parts = text.text_parts
+    monkeypatch.setattr(text, "WHOLE_BYTES", 10_000)
+    monkeypatch.setattr(text, "text_parts", lambda path: real_parts(path, 10_000))
+    write(docs, {"huge.txt": "Zinc melts at 419 degrees.\n\n" * 1000, "zinc.txt": "Zinc is a metal.\n"})
+    write(docs, {"penguins.txt": "Penguins swim.\n"})
+    real, asked = readers.read_parts, []
+
+    def read_parts(path):
+        asked.append(path.name)
+        if path.name == "penguins.txt" or (path.name == "huge.txt" and asked.count("huge.txt") == reading):
+            raise MemoryError
+        return real(path)
+
+    monkeypatch.setattr(readers, "read_parts", read_parts)
+    report = library.index()
+    assert counts(report) == {"new": 1, "unchanged": 3}
+    failed = {Path(file.path).name: file.reason for file in report.skipped if file.failed}
+    assert set(failed) == {"huge.txt", "penguins.txt"} and all("memory" in reason for reason in failed.values())
+    assert ("huge.txt", "failed") in [document[:2] for document in documents(library)]
+    assert library.search("penguins eat fish", k=1).hits[0].path == "penguins.txt"  # what was indexed earlier
+
+
 def test_dry_run_tells_and_does_nothing(library, docs, calls):
     planned = library.index([docs], dry_run=True)
     assert planned.new == 4 and calls() == 0 and library.status().collections == []
