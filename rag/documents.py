@@ -20,6 +20,11 @@ BlockKind = Literal["heading", "paragraph", "table", "code", "list"]
 TITLE_LENGTH = 200
 """Most characters of a title; a longer first line is cut at a word."""
 
+_ONE_SIDED = "#=/;%- \t"
+_PAIRED = "*_\"'`~"
+_LONE_BEFORE = re.compile(r"""([*_`~]|["']{3})\1*(?=\s|(?!.*\1))""")
+_LONE_AFTER = re.compile(r"""(?:\*+|_+|`+|~+|"{3}|'{3})$""")
+
 _LINE_ENDS = re.compile(r"\r\n?")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -155,14 +160,36 @@ def title_from(text: str) -> str:
 
     Examples
     --------
-    >>> title_from("##  The  title ##")
-    'The title'
+    Marks that stand at both ends, as quotation marks and those of emphasis do, go together or not at all.
+
+    >>> title_from("##  The  title ##"), title_from("**'The title'**"), title_from('# Server "walnut"')
+    ('The title', 'The title', 'Server "walnut"')
     """
     words = text[: TITLE_LENGTH * 8].split()
-    title = " ".join(words).strip("#=*_/\"'`~;%- \t")
+    title = _without_pairs(" ".join(words).strip(_ONE_SIDED))
     if len(title) > TITLE_LENGTH:
         title = title[:TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
     return title
+
+
+def _without_pairs(title: str) -> str:
+    """`title` without what encloses the whole of it, and without marks at an end that have no partner."""
+    before = ""
+    while title != before:
+        before, title = title, title.strip(_ONE_SIDED)
+        if len(title) > 1 and title[0] == title[-1] and title[0] in _PAIRED and not _closes_early(title):
+            title = title[1:-1]
+        elif lone := _LONE_BEFORE.match(title):
+            title = title[lone.end() :]
+        elif (lone := _LONE_AFTER.search(title)) and lone.group()[0] not in title[: lone.start()]:
+            title = title[: lone.start()]
+    return title
+
+
+def _closes_early(title: str) -> bool:
+    """Whether the mark at its beginning belongs to a word alone, as in ``"One" and "two"``."""
+    mark, inner = title[0], title[1:-1].strip(title[0])
+    return f"{mark} " in inner or f" {mark}" in inner
 
 
 def first_line(text: str) -> str:

@@ -44,5 +44,19 @@ def test_page_of_an_offset() -> None:
 def test_titles_are_one_short_line_without_markup() -> None:
     assert title_from("# **A\n b** #") == "A b"
     assert len(title_from("word " * 100)) <= TITLE_LENGTH + 1
+    assert title_from('# Backup server "walnut"') == 'Backup server "walnut"'
+    assert title_from('"Walnut", the server') == '"Walnut", the server'
+    assert title_from('"One" and "two"') == '"One" and "two"'
+    assert title_from('title: "Walnut"'.removeprefix("title: ")) == "Walnut"
+    assert title_from("The farmers'") == "The farmers'"
+    assert title_from("# __A `b`__") == "A `b`"
+    assert title_from('"""The boiler."""') == "The boiler."
+    for line in ("\"\"\"The boiler.", "* The boiler.", "/** The boiler. */"):
+        assert title_from(line) == "The boiler."
+        title_from('"""The boiler.') == title_from("* The boiler.") == title_from("/** The boiler. */") == "The boiler."
+    )
+    assert title_from("* The *old* boiler **") == "The *old* boiler **"
+    assert title_from("`config` and `*.md`") == "`config` and `*.md`"
+    assert title_from('3"') == '3"' and title_from("*" * 500 + "a") == "a" and title_from("***") == ""
     assert first_line("#!/bin/sh\n\n----\n# What it does\n") == "What it does"
     assert first_line("\n \n***\n") == ""
