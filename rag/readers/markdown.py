@@ -1,6 +1,7 @@
 """Markdown, read line by line: headings, fenced and indented code, lists, tables. It renders nothing.
 
-The document's text is the file itself, so that lines and offsets are the file's own.
+The document's text is the file itself, so that lines and offsets are the file's own. Front matter before it gives the
+title and is left out: it speaks of the file, in words that would win over what the file says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .decoding import looks_like_text, read_text
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FRONT_MATTER_LINES = 500
 _LIST = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 
 
@@ -24,6 +26,7 @@ class MarkdownReader(Reader):
     """Reads Markdown."""
 
     name = "Markdown"
+    version = "2"
     media_types = ("text/markdown",)
     suffixes = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd")
 
@@ -32,8 +35,14 @@ class MarkdownReader(Reader):
 
     def read(self, path: Path) -> Document:
         text = read_text(path)
-        blocks, title = markdown_blocks(text)
-        return Document(title or first_line(text), text, "text/markdown", blocks)
+        rows = _skip_front_matter(text.split("\n", _FRONT_MATTER_LINES))
+        start = sum(len(line) + 1 for line in text.split("\n", rows)[:rows])
+        body = text[start:]
+        if not body.strip():
+            rows, start, body = 0, 0, text
+        blocks, title = markdown_blocks(body)
+        title = _front_matter_title(text) or title or first_line(body)
+        return Document(title, body, "text/markdown", blocks, first_line=rows + 1, first_character=start)
 
 
 def markdown_blocks(text: str) -> tuple[list[Block], str]:
@@ -88,7 +97,7 @@ def _runs(text: str) -> Iterator[tuple[BlockKind, int, int, int]]:
 def _skip_front_matter(lines: list[str]) -> int:
     if lines[0] != "---":
         return 0
-    for row in range(1, min(len(lines), 500)):
+    for row in range(1, min(len(lines), _FRONT_MATTER_LINES)):
         if lines[row] == "---":
             return row + 1
     return 0
