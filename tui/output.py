@@ -15,7 +15,9 @@ from typing import Any
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _TABLE_WIDTH = 60
 """On a narrower terminal a table's rows become lines."""
-_LEAST_COLUMN = 8
+_LONGEST_WORD = 12
+"""Of a table; a longer one may be broken, but for those of the first column."""
+_GAP = 2
 
 
 def set_up_streams() -> None:
@@ -114,22 +116,27 @@ def say_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def _say_grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Write a table; whether there was room for the first column and for enough of the others."""
-    from rich import box
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
-    least = [widths[0], *(min(width, _LEAST_COLUMN) for width in widths[1:])]
-    if sum(least) + 2 * (len(least) - 1) > columns():
+    first, *others = zip(head, *rows, strict=True)
+    words = [[cell_len(word) for cell in column for word in cell.split()] for column in others]
+    least = [max(map(cell_len, first)), *(min(max(lengths, default=0), _LONGEST_WORD) for lengths in words)]
+    if sum(least) + _GAP * len(others) > columns():
         return False
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="none")
     for number, (name, width) in enumerate(zip(head, least, strict=True)):
         table.add_column(name, overflow="fold", no_wrap=not number, min_width=width)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(file=sys.stdout, highlight=False, width=columns()).print(table)
+    # With the gap after the last column, which Rich counts in any case; it is cut off each line.
+    console = Console(file=sys.stdout, highlight=False, width=columns() + _GAP)
+    with console.capture() as captured:
+        console.print(table)
+    for number, line in enumerate(captured.get().splitlines()):
+        say(line.rstrip() if number else bold(line.rstrip()))
     return True
 
 

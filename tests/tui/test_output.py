@@ -102,10 +102,12 @@ def table_on_terminal(monkeypatch: pytest.MonkeyPatch, width: int, *table: Any) 
 def test_table_stays_inside_the_terminal_and_names_are_whole(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     from rich.cells import cell_len
 
-    rows = [("a" * 30, "회의록 " * 20, "here"), ("[bold]b[/bold]", "\x1b[31mred", "")]
+    rows = [("a" * 30, "회의록 " * 20, "here, 91.6 MB"), ("[bold]b[/bold]", "\x1b[31mred", "")]
     lines = table_on_terminal(monkeypatch, width, ("name", "note", "state"), rows)
     assert max(map(cell_len, lines)) <= width
     assert "\x1b" not in "".join(lines)
+    held = "".join(cell for row in [("name", "note", "state"), *rows] for cell in row).replace("\x1b", "")
+    assert sorted("".join(lines).replace(" ", "")) == sorted(held.replace(" ", ""))
     assert {"a" * 30, "[bold]b[/bold]"} <= {line.split("  ")[0].strip() for line in lines}
 
 

@@ -88,12 +88,13 @@ def _show(invocation: Invocation, *, as_json: bool, measure: bool) -> None:
         return
     rows = [_row(entry, present, stored) for entry, present, stored in states]
     rows += [(name, "imported", "", "", "", "", "here") for name in store.imported()]
-    say_table(("model", "role", "parameters", "download", "licence", "languages", "state"), rows)
+    say_table(("model", "role", "weights", "download", "licence", "reads", "state"), rows)
     invocation.notice(recommending.sentence(advice, speed, current=settings.decoder))
 
 
 def _row(entry: ModelEntry, present: bool, stored: int) -> tuple[str, ...]:
     languages = ", ".join(entry.languages[:4]) + (" ..." if len(entry.languages) > 4 else "")
+    languages = "many" if "multilingual" in entry.languages else languages
     parameters = f"{entry.parameters / 1e6:,.0f} M"
     state = f"here, {size(stored)}" if present else "not fetched"
     return (entry.name, entry.role, parameters, size(entry.download_bytes), entry.licence, languages, state)
