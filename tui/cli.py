@@ -6,14 +6,26 @@ A command's module is imported when it is called, so that ``--help`` costs next 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from .. import __version__
-from . import failures, global_options
-from .output import columns, say, set_up_streams, tell
+_ON_INTERRUPT = signal.getsignal(signal.SIGINT)
+if _ON_INTERRUPT is signal.default_int_handler:
+    with suppress(ValueError):  # not the main thread
+        # Ctrl-C during the imports below ends the program here; as an error it would show their traceback.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+from .. import __version__  # noqa: E402
+from . import failures, global_options  # noqa: E402
+from .output import columns, say, set_up_streams, tell  # noqa: E402
+
+if _ON_INTERRUPT is signal.default_int_handler:
+    with suppress(ValueError):
+        signal.signal(signal.SIGINT, _ON_INTERRUPT)
 
 COMMANDS = {
     "index": "Add folders and files, or refresh what was added.",
@@ -42,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program; the exit code."""
-    set_up_streams()
     debug = "--debug" in arguments
     try:
+        set_up_streams()
         options, rest = global_options.take(arguments)
         if options.version:
             say(f"slotrag {__version__}")

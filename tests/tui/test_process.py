@@ -156,6 +156,18 @@ def test_terminals(indexed: dict[str, str], variables: dict[str, str], colour: b
     assert "boiler" in shown.lower()
 
 
+def test_control_c_during_the_first_imports_is_silent(environment: dict[str, str]) -> None:
+    """A module that the program imports first interrupts it, as Ctrl-C at that moment does."""
+    code = (
+        "import os, signal, sys\n"
+        "class Finder:\n    def find_spec(self, name, *rest):\n"
+        "        if name == 'slotrag.tui.failures':\n            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\nfrom slotrag.tui.cli import main\nmain(['--help'])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
+
+
 def test_control_c_ends_with_130(indexed: dict[str, str]) -> None:
     code = (
         "import time\nfrom slotrag.rag.library import Library\n"
