@@ -9,7 +9,9 @@ makes again. Conversations cannot be made again, so ``sessions.db`` is opened wi
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -28,6 +30,23 @@ from .errors import DiskFailed, DiskFull, LibraryBusy, LibraryDamaged, LibraryMi
 
 BUSY_SECONDS = 30
 _CHECKPOINT_SECONDS = 1
+_NO_TEXT = (UnicodeDecodeError, json.JSONDecodeError)
+_UNREADABLE = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
+"""What becomes of a stored value that is not of its kind when rows are only read."""
+
+_DAMAGE = frozenset(
+    (
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_TOOBIG,
+    )
+)
+_LOST = re.compile("no such (table|column|index|module)|malformed|vtable constructor failed|not decode to UTF-8")
+"""How SQLite words damage for which it has no code: of its schema and of text."""
+
 _LEAST_ROOM = 1 << 16
 """Bytes free below which a disk counts as full: the log and its companion take more than half of it when made."""
 
@@ -71,7 +90,7 @@ class Database:
         self._copied: tempfile.TemporaryDirectory[str] | None = None
         if not path.is_file() and (read_only or not create):
             raise LibraryMissing(f"there is no {path.name} in {path.parent}: run `slotrag index FOLDER` first")
-        with self._errors_translated():
+        with self._errors_translated(_UNREADABLE):
             self.engine = self._open_read_only() if read_only else self._open_with_or_without_room()
 
     def _open_with_or_without_room(self) -> Engine:
@@ -98,12 +117,20 @@ class Database:
             with engine.connect() as connection:
                 current = schema.is_current(connection, self.kind)
             if not current:
-                with _transaction(engine, writing=True) as connection:
-                    schema.migrate(connection, self.kind)
+                self._migrate(engine)
         except BaseException:
             engine.dispose()
             raise
         return engine
+
+    def _migrate(self, engine: Engine) -> None:
+        with _transaction(engine, writing=True) as connection:
+            try:
+                schema.migrate(connection, self.kind)
+            except exc.DatabaseError as error:
+                if _code(error) == sqlite3.SQLITE_ERROR:  # what it changes is not as the stored revision left it
+                    raise _damaged(self.path) from error
+                raise
 
     def _open_read_only(self) -> Engine:
         last: Exception = FileNotFoundError(self.path)
@@ -159,7 +186,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection that sees one state of the database until it is left."""
-        with self._errors_translated(), _transaction(self.engine, writing=False) as connection:
+        with self._errors_translated(_UNREADABLE), _transaction(self.engine, writing=False) as connection:
             yield connection
 
     @contextmanager
@@ -188,19 +215,19 @@ class Database:
             self._copied = None
 
     @contextmanager
-    def _errors_translated(self) -> Iterator[None]:
+    def _errors_translated(self, unreadable: tuple[type[Exception], ...] = _NO_TEXT) -> Iterator[None]:
+        """SQLite's errors as ours; one of `unreadable` comes of a stored value that is not of its kind."""
         try:
             yield
-        except exc.DatabaseError as error:
+        except SlotragError:
+            raise
+        except (exc.DatabaseError, sqlite3.DatabaseError) as error:
             translated = _translated(error, self.path)
             if translated is None:
                 raise
             raise translated from error
-        except sqlite3.DatabaseError as error:
-            translated = _translated(error, self.path)
-            if translated is None:
-                raise
-            raise translated from error
+        except unreadable as error:
+            raise _damaged(self.path) from error
 
 
 @contextmanager
@@ -245,16 +272,16 @@ def _quoted(path: Path) -> str:
 def _translated(error: Exception, path: Path) -> Exception | None:
     """The error that a user can act on, by SQLite's own code; None for a fault of ours."""
     code = _code(error)
-    if code is None:
-        return None
+    if code in (None, sqlite3.SQLITE_ERROR):
+        return _damaged(path) if _LOST.search(str(getattr(error, "orig", None) or error)) else None
     primary = code & 0xFF
     refused = primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
     if primary == sqlite3.SQLITE_FULL or (refused and _is_full(path.parent)):
         return DiskFull(f"the disk of {path.parent} is full: make room and run the command again")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LibraryBusy(f"another process has been writing {path.name} for {BUSY_SECONDS} s: try again later")
-    if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return LibraryDamaged(f"{path} is damaged: restore it from a backup, or delete it and index again")
+    if primary in _DAMAGE and code != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:  # what a caller refers to may be gone
+        return _damaged(path)
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return LibraryReadOnly(f"{path} cannot be written: give yourself write access or choose another --library")
     if refused:
@@ -263,6 +290,10 @@ def _translated(error: Exception, path: Path) -> Exception | None:
             "write there and that the disk is sound, then run the command again"
         )
     return None
+
+
+def _damaged(path: Path) -> LibraryDamaged:
+    return LibraryDamaged(f"{path} is damaged: restore it from a backup, or delete it and index again")
 
 
 def _code(error: Exception) -> int | None:
