@@ -329,7 +329,9 @@ def test_a_setting_is_what_commands_use(command: Command, indexed: Path) -> None
 
 
 def test_encoders(command: Command) -> None:
-    assert {"mean", "st", "hashing"} <= set(command("encoders")[1].split())
+    _, out, err = command("encoders")
+    assert {"mean", "st", "hashing"} <= set(out.split())
+    assert "Korean" in err and "--encoder mean@e5-small" in err
     found = value(command("encoders", "fingerprint", "hashing", "--json"))
     assert len(found["fingerprint"]) == 64 and found["dimension"] == 64
     assert found["fingerprint"] in command("encoders", "fingerprint", "hashing")[1]

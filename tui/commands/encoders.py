@@ -15,13 +15,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List encode
 @app.callback(invoke_without_command=True)
 def default(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        _show(as_json=False)
+        _show(context.obj, as_json=False)
 
 
 @app.command("list")
-def list_encoders(as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False) -> None:
+def list_encoders(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False
+) -> None:
     """List the installed encoders; a spec is NAME[@BACKBONE][:key=value,...]."""
-    _show(as_json=as_json)
+    _show(context.obj, as_json=as_json)
 
 
 @app.command()
@@ -51,11 +53,14 @@ def fingerprint(
     )
 
 
-def _show(*, as_json: bool) -> None:
+def _show(invocation: Invocation, *, as_json: bool) -> None:
     from ...encoders import registry
+    from ...encoders.backbones.catalogue import DEFAULT_MULTILINGUAL_BACKBONE
 
     if as_json:
         say_json({"schema": 1, "encoders": registry.names()})
         return
     for name in registry.names():
         say(name)
+    better = f"mean@{DEFAULT_MULTILINGUAL_BACKBONE}"
+    invocation.notice(f"for Korean and other languages than English: slotrag index FOLDER --encoder {better}")

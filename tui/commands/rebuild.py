@@ -17,8 +17,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def rebuild(
     context: typer.Context,
-    collection: Annotated[str | None, typer.Option("--collection", help="By default the default collection.")] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="Spec of another encoder.")] = None,
+    collection: Annotated[str | None, typer.Option("--collection", help="Its name. [default: the default one]")] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", metavar="SPEC", help="Another encoder. [default: the collection's own]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read, split and encode a collection anew; answers keep coming from the old one until then."""
