@@ -6,6 +6,7 @@ It knows no retrieval and no model; messages keep copies of the excerpts they ci
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -38,10 +39,11 @@ class Conversation:
 
     @classmethod
     def open(cls, catalog: Catalog, session: str | None) -> Conversation:
-        """Continue `session`, or begin one with the first answer. Raises `UnknownSession`."""
+        """Continue `session` (its id or the beginning of that), or begin one. Raises `UnknownSession`."""
         if session is None:
             return cls(catalog, None, [])
-        return cls(catalog, session, turns_of(catalog.session(session)))
+        found = catalog.session(full_id(catalog.sessions(), session))
+        return cls(catalog, found.id, turns_of(found))
 
     def store(self, question: str, answer: Answer, details: dict[str, Any]) -> str | None:
         """Append a question and its answer; the session's id, None where the library cannot be written."""
@@ -65,6 +67,20 @@ class Conversation:
             },
         )
         return self.id
+
+
+def full_id(sessions: Sequence[SessionRecord], given: str) -> str:
+    """The id of the one of `sessions` that begins with `given`; `given` itself where none does.
+
+    Raises
+    ------
+    slotrag.UsageError
+        Several begin so.
+    """
+    found = [session.id for session in sessions if given and session.id.startswith(given)]
+    if len(found) > 1 and given not in found:
+        raise UsageError(f"{len(found)} sessions begin with {given!r}; type more of the id.")
+    return found[0] if len(found) == 1 else given
 
 
 def title_of(question: str) -> str:
@@ -93,6 +109,11 @@ def turns_of(session: SessionRecord) -> list[Turn]:
     return turns
 
 
+def as_value(session: SessionRecord) -> dict[str, Any]:
+    """A conversation in the form of schema 1."""
+    return {"schema": 1, **asdict(session)}
+
+
 def export(session: SessionRecord, format: str = "markdown") -> str:
     """A conversation with its excerpts as Markdown or JSON text.
 
@@ -102,7 +123,7 @@ def export(session: SessionRecord, format: str = "markdown") -> str:
         Another format.
     """
     if format == "json":
-        return json.dumps({"schema": 1, **asdict(session)}, ensure_ascii=False, indent=2)
+        return json.dumps(as_value(session), ensure_ascii=False, indent=2)
     if format != "markdown":
         raise UsageError(f"There is no format {format!r}; choose one of {', '.join(FORMATS)}.")
     parts = [f"# {session.title}", f"_{_when(session.created_at)}_"]

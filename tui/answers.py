@@ -58,6 +58,8 @@ def show(events: Iterable[AnswerEvent], invocation: Invocation, *, as_json: bool
 
 def say_answer_json(answer: Answer) -> None:
     """Write `answer` in the form of schema 1."""
+    from ..rag.citations import unsupported
+
     citations = [
         {
             "number": citation.number,
@@ -68,6 +70,7 @@ def say_answer_json(answer: Answer) -> None:
         }
         for citation in answer.citations
     ]
+    quotes = [{"number": q.number, "text": q.text, "score": round(q.score, 4)} for q in answer.quotes]
     context = [
         {
             "number": item.number,
@@ -87,7 +90,10 @@ def say_answer_json(answer: Answer) -> None:
             "question": answer.question,
             "answer": answer.text,
             "stop_reason": answer.stop_reason,
+            "session": answer.session_id,
             "citations": citations,
+            "quotes": quotes,
+            "unsupported": unsupported(answer.text),
             "context": context,
             "timings_ms": timings,
         }
@@ -95,7 +101,7 @@ def say_answer_json(answer: Answer) -> None:
 
 
 def say_sources(answer: Answer) -> None:
-    """Write the sources of `answer`, each with the sentences quoted from it."""
+    """Write the sources of `answer`, each with the sentences quoted from it, unless those are the answer."""
     if not answer.citations:
         return
     say()
@@ -104,7 +110,7 @@ def say_sources(answer: Answer) -> None:
         heading = f"  {clean(citation.heading)}" if citation.heading else ""
         say(f"[{citation.number}] {place(citation.path, citation.lines, citation.page)}{dim(heading)}")
         for quote in answer.quotes:
-            if quote.number == citation.number and quote.text not in answer.text:  # else it was just read
+            if quote.number == citation.number and answer.stop_reason != "quoted":
                 say(f'    "{" ".join(clean(quote.text).split())}"')
 
 

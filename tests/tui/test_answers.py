@@ -51,7 +51,8 @@ def test_json_is_the_contract_key_by_key(capsys: pytest.CaptureFixture[str]) -> 
     assert answers.show(stream(), invocation(), as_json=True) is ANSWER
     assert capsys.readouterr().out == (
         '{"schema":1,"question":"When is the boiler serviced?","answer":"In September [1].","stop_reason":"eos",'
-        '"citations":[{"number":1,"passage_id":7,"path":"a.md","page":null,"lines":[3,4]}],'
+        '"session":"s1","citations":[{"number":1,"passage_id":7,"path":"a.md","page":null,"lines":[3,4]}],'
+        '"quotes":[{"number":1,"text":"The boiler is\\nserviced in September.","score":0.9}],"unsupported":[],'
         '"context":[{"number":1,"passage_id":7,"form":"text","tokens":42,"slots":0,"cached":false}],'
         '"timings_ms":{"retrieve":12.3,"compress":0.0,"first_token":100.0,"total":250.0}}\n'
     )
@@ -77,6 +78,18 @@ def test_a_terminal_streams_and_then_shows_the_final_text(monkeypatch: pytest.Mo
     shown = terminal.getvalue()
     assert shown.startswith("In October.\r\x1b[JIn September [1].\n\nSources\n")
     assert notices.getvalue().splitlines()[:2] == ["a passage was left out", "said in the middle"]
+
+
+def test_a_sentence_that_the_answer_repeats_is_still_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "The boiler is\nserviced in September. [1]"
+    answers.show(iter([Finished(replace(ANSWER, text=text))]), invocation(), as_json=False)
+    assert capsys.readouterr().out.endswith('[1] a.md:3-4  Service\n    "The boiler is serviced in September."\n')
+
+
+def test_json_names_the_sentences_without_support(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "In September. [1] It hums. [?]"
+    answers.show(iter([Finished(replace(ANSWER, text=text))]), invocation(), as_json=True)
+    assert json.loads(capsys.readouterr().out)["unsupported"] == ["It hums."]
 
 
 def test_what_the_answer_quotes_is_not_quoted_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,9 @@ def ask(
         str | None, typer.Option("--decoder", metavar="MODEL", help="Model that answers: a name, folder or hub id.")
     ] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.")] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Conversation to continue.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Conversation to continue: its id or the beginning of that.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Answer a question from the documents, with sources."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +12,13 @@ from .. import passages
 from ..invocation import Invocation
 from ..output import bold, clean, say, say_json, say_table
 
+if TYPE_CHECKING:
+    from ...rag.library import Library
+    from ...storage.records import MessageRecord
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, export and delete conversations.")
 
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the conversation.")]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the conversation, or its beginning.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -40,20 +44,32 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Show a conversation with the excerpts it cited."""
+    from ...rag.sessions import as_value, title_of
+
     invocation: Invocation = context.obj
     with invocation.library(invocation.settings()) as library:
-        if as_json:
-            say(library.export_session(session_id, "json").rstrip())
-            return
-        session = library.session(session_id)
-    say(bold(clean(session.title)))
-    for message in session.messages:
-        say()
-        say(f"{bold('>')} {clean(message.text)}" if message.role == "user" else clean(message.text))
-        for citation in message.citations:
-            first, last = citation.get("lines") or (1, 1)
-            where = passages.place(str(citation.get("path", "")), (first, last), citation.get("page"))
-            say(f"[{citation.get('number')}] {where}")
+        session = library.session(_full_id(library, session_id))
+    if as_json:
+        say_json(as_value(session))
+        return
+    # The title is the first question, unless it was changed.
+    first = next((message.text for message in session.messages if message.role == "user"), "")
+    blocks = [] if session.title == title_of(first) else [[bold(clean(session.title))]]
+    blocks += [_message_lines(message) for message in session.messages]
+    say("\n\n".join("\n".join(lines) for lines in blocks))
+
+
+def _message_lines(message: MessageRecord) -> list[str]:
+    """A question, or an answer with the excerpts it cited."""
+    if message.role == "user":
+        return [f"{bold('>')} {clean(message.text)}"]
+    lines = [clean(message.text)]
+    for citation in message.citations:
+        first, last = citation.get("lines") or (1, 1)
+        where = passages.place(str(citation.get("path", "")), (first, last), citation.get("page"))
+        lines.append(f"[{citation.get('number')}] {where}")
+        lines += [f"    {line}".rstrip() for line in clean(str(citation.get("excerpt", ""))).splitlines()]
+    return lines
 
 
 @app.command()
@@ -68,7 +84,7 @@ def export(
     """Write a conversation as Markdown or JSON."""
     invocation: Invocation = context.obj
     with invocation.library(invocation.settings()) as library:
-        text = library.export_session(session_id, form)
+        text = library.export_session(_full_id(library, session_id), form)
     if output is None:
         say(text.rstrip("\n"))
         return
@@ -79,14 +95,22 @@ def export(
 @app.command()
 def delete(
     context: typer.Context,
-    session_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of the conversations.")],
+    session_ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Ids of the conversations, or their beginnings.")
+    ],
 ) -> None:
     """Delete conversations."""
     invocation: Invocation = context.obj
     with invocation.library(invocation.settings()) as library:
-        for session_id in session_ids:
+        for session_id in [_full_id(library, given) for given in session_ids]:
             library.delete_session(session_id)
             invocation.notice(f"{session_id} is deleted")
+
+
+def _full_id(library: Library, given: str) -> str:
+    from ...rag.sessions import full_id
+
+    return full_id(library.sessions(), given)
 
 
 def _list(invocation: Invocation, *, query: str | None, as_json: bool) -> None:
