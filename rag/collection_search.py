@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..storage.records import CollectionRecord, PassageRecord
-from .diversity import Folding, spread
+from .diversity import Folding, spread, words_of
 from .fusion import FusionSettings, fuse_sides, side_shares
 from .query import Request
 from .relevance import Judge, question_words
@@ -231,14 +231,14 @@ class CollectionSearch:
             candidate.relevant = self._judge.relevant(candidate.cosine, f"{record.heading}\n{record.text}")
 
     def _copies(self, candidates: Sequence[Candidate]) -> dict[int, list[str]]:
-        """Other files with the same text but for its spacing, for each candidate; a near-identical one is no copy."""
+        """Other files with the same words in the same order, for each candidate; a near-identical text is no copy."""
         with self._clock.part("database"):
             equal = self._catalog.copies(c.passage_id for c in candidates)
         found = {}
         for candidate in candidates:
             own = _record(candidate)
-            respaced = [one.absolute_path for one in candidate.same if one.text.split() == own.text.split()]
-            paths = {*equal.get(candidate.passage_id, []), *respaced}
+            same_words = [one.absolute_path for one in candidate.same if words_of(one.text) == words_of(own.text)]
+            paths = {*equal.get(candidate.passage_id, []), *same_words}
             found[candidate.passage_id] = sorted(paths - {own.absolute_path})
         return found
 

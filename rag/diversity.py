@@ -67,6 +67,17 @@ def spread(scores: np.ndarray, vectors: np.ndarray, k: int, diversity: float) ->
     return taken
 
 
+def words_of(text: str) -> list[str]:
+    """The words of `text`, without case, spacing, marks and punctuation.
+
+    Examples
+    --------
+    >>> words_of("# The fee:  100 won") == words_of("the fee, 100 won.")
+    True
+    """
+    return _WORD.findall(text.casefold())
+
+
 def _stretched(scores: np.ndarray) -> np.ndarray:
     span = scores.max() - scores.min() if len(scores) else 0.0
     return (scores - scores.min()) / span if span > 0 else np.ones_like(scores)

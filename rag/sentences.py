@@ -166,4 +166,5 @@ def _dot_ends(text: str, start: int, match: re.Match[str], marks: str, following
 def _initial(before: str) -> bool:
     """Whether the single capital at the end of `before` is an initial: at the start, or after a capitalised word."""
     rest = before[:-1].rstrip(" ")
-    return not rest or rest[-1] in ".,(&" or rest.split()[-1][:1].isupper()
+    words = rest.split()
+    return not words or rest[-1] in ".,(&" or words[-1][:1].isupper()
