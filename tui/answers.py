@@ -90,12 +90,12 @@ def say_answer_json(answer: Answer) -> None:
             "question": answer.question,
             "answer": answer.text,
             "stop_reason": answer.stop_reason,
-            "session": answer.session_id,
             "citations": citations,
-            "quotes": quotes,
-            "unsupported": unsupported(answer.text),
             "context": context,
             "timings_ms": timings,
+            "session": answer.session_id,
+            "quotes": quotes,
+            "unsupported": unsupported(answer.text),
         }
     )
 

@@ -51,10 +51,11 @@ def test_json_is_the_contract_key_by_key(capsys: pytest.CaptureFixture[str]) -> 
     assert answers.show(stream(), invocation(), as_json=True) is ANSWER
     assert capsys.readouterr().out == (
         '{"schema":1,"question":"When is the boiler serviced?","answer":"In September [1].","stop_reason":"eos",'
-        '"session":"s1","citations":[{"number":1,"passage_id":7,"path":"a.md","page":null,"lines":[3,4]}],'
-        '"quotes":[{"number":1,"text":"The boiler is\\nserviced in September.","score":0.9}],"unsupported":[],'
+        '"citations":[{"number":1,"passage_id":7,"path":"a.md","page":null,"lines":[3,4]}],'
         '"context":[{"number":1,"passage_id":7,"form":"text","tokens":42,"slots":0,"cached":false}],'
-        '"timings_ms":{"retrieve":12.3,"compress":0.0,"first_token":100.0,"total":250.0}}\n'
+        '"timings_ms":{"retrieve":12.3,"compress":0.0,"first_token":100.0,"total":250.0},'
+        '"session":"s1","quotes":[{"number":1,"text":"The boiler is\\nserviced in September.","score":0.9}],'
+        '"unsupported":[]}\n'
     )
 
 

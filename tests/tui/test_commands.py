@@ -389,7 +389,18 @@ def test_ask_not_found_is_three_and_loads_no_decoder(
     monkeypatch.setenv("SLOTRAG_MODELS", str(tmp_path / "no-models"))
     outcome = command("ask", "zebra giraffe?", "--path", "nowhere/*", "--json")
     found = value(outcome, code=3)
-    assert list(found) == ["schema", "question", "answer", "stop_reason", "citations", "context", "timings_ms"]
+    assert list(found) == [
+        "schema",
+        "question",
+        "answer",
+        "stop_reason",
+        "citations",
+        "context",
+        "timings_ms",
+        "session",
+        "quotes",
+        "unsupported",
+    ]
     assert (found["stop_reason"], found["citations"]) == ("not_found", [])
 
 
@@ -398,7 +409,18 @@ def test_ask_answers_and_continues_a_conversation(
 ) -> None:
     options = ["--decoder", tiny_model("llama"), "--max-tokens", "5", "--context", "text"]
     found = value(command("ask", "When is the boiler serviced in September?", *options, "--json"))
-    assert list(found) == ["schema", "question", "answer", "stop_reason", "citations", "context", "timings_ms"]
+    assert list(found) == [
+        "schema",
+        "question",
+        "answer",
+        "stop_reason",
+        "citations",
+        "context",
+        "timings_ms",
+        "session",
+        "quotes",
+        "unsupported",
+    ]
     assert found["stop_reason"] != "not_found" and found["answer"]
     assert list(found["timings_ms"]) == ["retrieve", "compress", "first_token", "total"]
     assert {item["form"] for item in found["context"]} <= {"text"}

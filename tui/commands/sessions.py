@@ -14,7 +14,7 @@ from ..output import bold, clean, say, say_json, say_table
 
 if TYPE_CHECKING:
     from ...rag.library import Library
-    from ...storage.records import MessageRecord
+    from ...rag.sessions import MessageRecord
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, export and delete conversations.")
 
