@@ -17,7 +17,7 @@ from .. import SlotragError, UsageError
 from .citations import CitedText, Source, cite, closest_sentence
 from .context import SPAN_SENTENCES, Plan, Turn, check_form, numbers_of, plan
 from .events import AnswerEvent, CancelToken, Finished, Notice, Planned, Replaced, TextDelta
-from .evidence import Sentence, is_heading, rank_sentences, tells
+from .evidence import Sentence, is_heading, is_row, rank_sentences, readable, tells
 from .followup import standalone
 from .language import can_write, language_of
 from .results import Answer, Citation, Quote
@@ -178,11 +178,12 @@ class _Answering:
         if span is None:
             return None
         sentence = read[span.sentence]
-        statement = _beginning(clause(sentence.text, span.start, span.end))
-        stop = "" if statement.endswith((".", "!", "?", "…")) else "."
+        row = is_row(sentence.text)  # its cells belong together
+        statement = readable(sentence.text) if row else _beginning(clause(sentence.text, span.start, span.end))
+        stop = "" if row or statement.endswith((".", "!", "?", "…")) else "."
         text = f"{statement}{stop} [{self.numbers[sentence.passage]}]"
         best_first = [sentence, *(other for other in ranked if other is not sentence)]
-        return self.brief_events(planned, text if tells(statement + stop) else "", best_first)
+        return self.brief_events(planned, text if tells(f"{statement}.") else "", best_first)
 
     def brief_events(self, planned: Plan, text: str, best_first: Sequence[Sentence]) -> Iterator[AnswerEvent]:
         """The answer `text`, or the sentences themselves where the clause tells nothing."""

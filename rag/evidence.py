@@ -34,6 +34,7 @@ _WORDS = re.compile(r"[^\W\d_]+|\d[\d.,]*")
 _PAIRED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]")
 _ENDED = re.compile(r"""[.!?…。！？｡][)\]}»"'”’」』】*_`]*$""")
 _HEADING = re.compile(r"(?:[ \t]*#{1,6}[ \t]+[^\n]*(?:\n\s*|$)|[^\n]+\n[ \t]*(?:={3,}|-{3,})[ \t]*(?:\n\s*|$))+")
+_ROW = re.compile(r"^[ \t]*(?:\|.*\||\S.* \| .*\S)[ \t]*$", re.MULTILINE)
 _MARKS = re.compile(r"(?:[>•▪◦]|[-*+](?=\s)|#{1,6}(?=\s))\s*")
 
 
@@ -103,7 +104,18 @@ def readable(text: str) -> str:
     text = without_markers(text).strip()
     mark = _MARKS.match(text)
     text = text[mark.end() :] if mark is not None else text
-    return one_line(text)
+    return one_line(text.strip().strip("|").strip() if is_row(text) else text)
+
+
+def is_row(text: str) -> bool:
+    """Whether `text` is a row of a table, as readers write tables: cells with ``|`` between them.
+
+    Examples
+    --------
+    >>> is_row("| Zen lamp | 45 EUR |"), is_row("name: Ada | phone: 12"), is_row("a sentence")
+    (True, True, False)
+    """
+    return _ROW.fullmatch(text) is not None
 
 
 def is_heading(text: str, headings: str = "") -> bool:
@@ -139,8 +151,19 @@ def tells(text: str) -> bool:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The sentences of `text`; what has no sentences (tables, code) goes by its lines where it is long."""
-    for start, end in sentences(text):
+    """The sentences of `text` and the rows of its tables; what else has no sentences goes by its lines where it is
+    long."""
+    position = 0
+    for row in _ROW.finditer(text):
+        yield from _prose(text, position, row.start())
+        yield row.span()
+        position = row.end()
+    yield from _prose(text, position, len(text))
+
+
+def _prose(text: str, first: int, last: int) -> Iterator[tuple[int, int]]:
+    for start, end in sentences(text[first:last]):
+        start, end = first + start, first + end
         heading = _HEADING.match(text, start, end)
         if heading is not None and start < heading.end() < end:
             yield start, start + len(text[start : heading.end()].rstrip())

@@ -21,6 +21,16 @@ HITS = [
 ]
 
 
+def test_rows_of_a_table_are_sentences_of_their_own(encoder):
+    text = (
+        "Prices.\n\n| Item | Price |\n|---|---|\n| Zen lamp | 45 EUR |\n| Oak table | 3. class, 310 EUR |\n\nAll sold."
+    )
+    ranked = rank_sentences("How much does the Zen lamp cost?", [hit(1, text)], encoder)
+    found = {text[s.start : s.end] for s in ranked}
+    assert {"| Zen lamp | 45 EUR |", "| Oak table | 3. class, 310 EUR |", "Prices.", "All sold."} <= found
+    assert "Zen lamp" in ranked[0].text
+
+
 def test_the_sentence_with_the_rare_words_comes_first(encoder):
     best = rank_sentences("How many books does the library hold?", HITS, encoder)[0]
     assert (best.passage, best.text) == (1, "The library holds 40,000 books.")
