@@ -115,7 +115,7 @@ def library_status(parts: Parts) -> LibraryStatus:
 def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecord]) -> int:
     """Erase what was indexed at `path`: a followed folder or file, or one inside; the number of documents.
 
-    A file that is still there is left out of later runs; `slotrag index` with it by name follows it again.
+    A file that is still there is left out of later runs, until its folder is indexed with other rules.
 
     Raises
     ------
