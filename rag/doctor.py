@@ -17,8 +17,9 @@ import numpy as np
 from .. import SlotragError
 from ..storage.records import CollectionRecord
 from .index_run import Parts, pending
-from .indexing import BATCH_TEXTS, encoder_input
+from .indexing import BATCH_TEXTS
 from .maintenance import shown
+from .passages import encoder_input
 from .scanning import PENDING
 
 if TYPE_CHECKING:

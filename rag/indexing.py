@@ -6,7 +6,6 @@ soon as all their vectors are there, so a killed run loses at most a batch and n
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from ..storage.records import CollectionRecord, NewDocument, NewPassage
 from .ahead import ahead
-from .context_line import context_lines
 from .documents import Document, NoText, ReadError, UnsupportedFile
 from .events import CancelToken, Progress, ProgressListener
 from .folders import FoundFile
+from .passages import passages_of
 from .results import IndexReport, SkippedFile
 from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work, content_hash
-from .splitting import split
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
@@ -165,7 +163,7 @@ class Indexer:
             document = next(parts)
             if next(parts, None) is not None:
                 return Prepared(work, self._read_document(work, document, []), notes=document.notes, large=True)
-            passages, inputs = self._passages(document, encoder)
+            passages, inputs = passages_of(document, encoder, self._limit)
         except (NoText, UnsupportedFile) as error:
             status = "no_text" if isinstance(error, NoText) else "skipped"
             return Prepared(work, self._new_document(work, status=status, reason=error.reason))
@@ -179,17 +177,6 @@ class Indexer:
             return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
         return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
 
-    def _passages(self, document: Document, encoder: Encoder) -> tuple[list[NewPassage], list[str]]:
-        """The passages of a document or of a part of one, and what the encoder gets for each."""
-        pieces = split(document, encoder.token_offsets, self._limit)
-        contexts = context_lines(document, pieces, encoder.token_offsets, self._limit, encoder.max_tokens)
-        inputs = [encoder_input(context, piece.text) for context, piece in zip(contexts, pieces, strict=True)]
-        passages = [
-            NewPassage(piece.text, context, piece.heading, piece.page, piece.lines, piece.chars, input_hash(text))
-            for piece, context, text in zip(pieces, contexts, inputs, strict=True)
-        ]
-        return passages, inputs
-
     def _store_large(self, prepared: Prepared, encoder: Encoder) -> None:
         """Read a file twice, part by part: first its texts are encoded, then the whole document is stored at once."""
         from .readers import read_parts
@@ -198,7 +185,7 @@ class Indexer:
         assert prepared.document is not None
         try:
             for document in read_parts(path):
-                passages, inputs = self._passages(document, encoder)
+                passages, inputs = passages_of(document, encoder, self._limit)
                 texts = {passage.input_hash: text for passage, text in zip(passages, inputs, strict=True)}
                 for _ in self._encode(self._without_vector(texts, encoder), encoder):
                     self._progress("encode", self._done, f"{self._report.encoded:,} texts encoded")
@@ -217,7 +204,7 @@ class Indexer:
         for document in read_parts(Path(work.file.path)):
             self._raise_if_cancelled()
             self._progress("read", self._done, f"storing {work.file.path}")
-            yield from self._passages(document, encoder)[0]
+            yield from passages_of(document, encoder, self._limit)[0]
         if content_hash(work.file.path, self._raise_if_cancelled)[0] != work.content_hash:
             raise ReadError("it was changed while it was read; index again")
 
@@ -331,16 +318,6 @@ class Indexer:
     def _raise_if_cancelled(self) -> None:
         if self._cancel is not None:
             self._cancel.raise_if_cancelled()
-
-
-def encoder_input(context: str, text: str) -> str:
-    """Exactly what the encoder gets for a passage: the context line, where there is one, and the text."""
-    return f"{context}\n{text}" if context else text
-
-
-def input_hash(text: str) -> bytes:
-    """sha256 of what the encoder gets."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _characters(prepared: Prepared) -> int:

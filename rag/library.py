@@ -7,12 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .. import SlotragError
 from .encoder_shelf import EncoderShelf
 from .errors import PassageMissing
 from .events import AnswerEvent, CancelToken, Finished, Progress, ProgressListener
@@ -23,13 +21,13 @@ from .maintenance import CollectionStatus, LibraryStatus
 from .query import Request
 from .results import Answer, Hit, IndexReport, SearchResult
 from .retrieval import Retriever
-from .sources import real_path, refuse_inside, sources_around
+from .sources import real_path, refuse_inside
 from .vectors import IndexKeeper
 
 if TYPE_CHECKING:
     from ..encoders.backbones.store import ModelStore
     from ..storage import Catalog
-    from ..storage.records import CollectionRecord, SessionRecord, SourceRecord
+    from ..storage.records import CollectionRecord, SessionRecord
     from .decoder import Decoder
     from .doctor import Finding
     from .settings import Settings
@@ -171,14 +169,9 @@ class Library:
 
         `options` as in `index`. An error in one collection is raised when the others are up to date.
         """
-        failed: list[SlotragError] = []
-        for name in self._following(collection):
-            try:
-                yield self.index(collection=name, **options)
-            except SlotragError as error:
-                failed.append(error)
-        if failed:
-            raise failed[0]
+        from .refreshing import following, refresh
+
+        return refresh(following(self._catalog, collection), lambda name: self.index(collection=name, **options))
 
     def watch(
         self,
@@ -195,40 +188,38 @@ class Library:
         """`index` now and whenever something changes in the folders, until `cancel` is set; a report of each run.
 
         Options and errors as in `index`; without `paths` and `collection` as in `refresh`, a report of each collection.
-        A folder that goes away while it is watched is a notice in the report, its
-        documents are kept, and it is followed again when it comes back.
+        A folder that goes away while it is watched is a notice in the report, its documents are kept, and it is
+        followed again when it comes back.
 
         Raises
         ------
         slotrag.rag.watching.WatchFailed
             The system cannot tell about changes.
         """
-        from .watching import follow
+        from .refreshing import watch
 
         listed = [paths] if isinstance(paths, str | Path) else list(paths)
         token = cancel or CancelToken()
-        options = {"progress": progress, "cancel": token}
-        given = {"encoder": encoder, "include": include, "exclude": exclude, "hidden": hidden, **options}
+        options = {
+            "encoder": encoder, "include": include, "exclude": exclude, "hidden": hidden, "progress": progress,
+            "cancel": token,
+        }  # fmt: skip
 
         def first() -> Iterator[IndexReport]:
-            if listed:
-                yield self.index(listed, collection=collection, **given)
-            else:
-                yield from self.refresh(collection, **given)
+            return (
+                iter([self.index(listed, collection=collection, **options)])
+                if listed
+                else self.refresh(collection, **options)
+            )
 
-        def again() -> Iterator[IndexReport]:
-            for name in [collection] if listed else self._following(collection):
-                with self._reporting(progress) as listener:
-                    run = IndexRun(self._shared(), name, None, listener, token)
-                    report = run.run(sources_around(listed, self._sources(name)), required=False)
-                yield report
+        def again(name: str | None, sources: Sequence[str]) -> IndexReport:
+            with self._reporting(progress) as listener:
+                return IndexRun(self._shared(), name, None, listener, token).run(sources, required=False)
 
-        runs = chain([first], repeat(again))
-        roots = [real_path(path) for path in listed] or [
-            source.path for name in self._following(collection) for source in self._sources(name)
-        ]
-        for reports in follow(lambda: next(runs)(), roots, without=[os.path.realpath(self.folder)], cancel=token):
-            yield from reports  # the run itself goes on here
+        return watch(
+            self._catalog, listed, collection,
+            first=first, again=again, without=os.path.realpath(self.folder), cancel=token,
+        )  # fmt: skip
 
     def rebuild(
         self,
@@ -438,24 +429,6 @@ class Library:
             return every
         chosen = [record for record in every if record.name == collection]
         return chosen or [self._catalog.collection(collection)]
-
-    def _sources(self, collection: str | None) -> list[SourceRecord]:
-        """What the collection of that name, or the default one, follows; nothing where there is none yet."""
-        from ..storage.errors import UnknownCollection
-
-        try:
-            return self._catalog.sources(self._catalog.collection(collection).id)
-        except UnknownCollection:
-            return []
-
-    def _following(self, collection: str | None) -> list[str | None]:
-        """The collection of that name, or all that follow something; where none does, the default one."""
-        from .maintenance import shown
-
-        if collection is not None:
-            return [collection]
-        every = shown(self._catalog.collections())
-        return [record.name for record in every if self._catalog.sources(record.id)] or [None]
 
     def _shared(self) -> Parts:
         with self._lock:

@@ -15,7 +15,8 @@ from ...storage import Catalog
 from ...storage.records import NewDocument, NewPassage
 from ..documents import Document
 from ..fusion import HYBRID, FusionSettings, fuse_sides
-from ..indexing import BATCH_TEXTS, encoder_input, input_hash
+from ..indexing import BATCH_TEXTS
+from ..passages import encoder_input, input_hash
 from ..splitting import split
 from .beir import CorpusDocument
 

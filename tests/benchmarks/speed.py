@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from made_folders import edited, read_corpus, write_corpus
 from slotrag import Library
-from slotrag.rag.indexing import encoder_input, input_hash
+from slotrag.rag.passages import encoder_input, input_hash
 from slotrag.storage import Catalog
 from slotrag.storage.records import NewDocument, NewPassage, PassageRecord
 

@@ -1,6 +1,6 @@
 """The index file against the stored vectors: lost, broken, foreign, old, or behind another process."""
 
-import pickle
+import pickletools
 import shutil
 
 import pytest
@@ -39,11 +39,8 @@ def empty(path):
 
 
 def planted_pickle(path):
-    class Boom:
-        def __reduce__(self):
-            return (pytest.fail, ("a pickle was loaded",))
-
-    path.write_bytes(pickle.dumps(Boom()))
+    """Loaded, it would call ``pytest.fail``."""
+    path.write_bytes(b"cpytest\nfail\n(S'a pickle was loaded'\ntR.")
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), truncate, garbage, flip, empty, planted_pickle])
@@ -114,8 +111,8 @@ def test_an_open_reader_notices_another_ones_indexing(made):
 
 def test_no_index_file_is_a_pickle(made):
     _, _, path, _ = made
-    with pytest.raises(pickle.UnpicklingError):
-        pickle.loads(path.read_bytes())
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever is no pickle breaks off in its own way
+        list(pickletools.genops(path.read_bytes()))  # takes apart, runs nothing
 
 
 def test_a_full_disk_while_the_index_is_saved(made, monkeypatch):

@@ -14,6 +14,11 @@ from slotrag.tui.cli import run
 Outcome = tuple[int, str, str]
 Command = Callable[..., Outcome]
 
+ANSWER_KEYS = [
+    "schema", "question", "answer", "stop_reason", "citations", "context", "timings_ms", "session", "quotes",
+    "unsupported",
+]  # fmt: skip
+
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], hashing_encoder: str, monkeypatch: pytest.MonkeyPatch) -> Command:
@@ -389,18 +394,7 @@ def test_ask_not_found_is_three_and_loads_no_decoder(
     monkeypatch.setenv("SLOTRAG_MODELS", str(tmp_path / "no-models"))
     outcome = command("ask", "zebra giraffe?", "--path", "nowhere/*", "--json")
     found = value(outcome, code=3)
-    assert list(found) == [
-        "schema",
-        "question",
-        "answer",
-        "stop_reason",
-        "citations",
-        "context",
-        "timings_ms",
-        "session",
-        "quotes",
-        "unsupported",
-    ]
+    assert list(found) == ANSWER_KEYS
     assert (found["stop_reason"], found["citations"]) == ("not_found", [])
 
 
@@ -409,18 +403,7 @@ def test_ask_answers_and_continues_a_conversation(
 ) -> None:
     options = ["--decoder", tiny_model("llama"), "--max-tokens", "5", "--context", "text"]
     found = value(command("ask", "When is the boiler serviced in September?", *options, "--json"))
-    assert list(found) == [
-        "schema",
-        "question",
-        "answer",
-        "stop_reason",
-        "citations",
-        "context",
-        "timings_ms",
-        "session",
-        "quotes",
-        "unsupported",
-    ]
+    assert list(found) == ANSWER_KEYS
     assert found["stop_reason"] != "not_found" and found["answer"]
     assert list(found["timings_ms"]) == ["retrieve", "compress", "first_token", "total"]
     assert {item["form"] for item in found["context"]} <= {"text"}

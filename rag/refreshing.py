@@ -1,0 +1,102 @@
+"""Refreshing what collections follow, once or whenever something changes. It knows no encoder and no storage form.
+
+The runs themselves come from the caller: here is decided which collection is run, when, and on which sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import SlotragError
+from ..storage.errors import UnknownCollection
+from .events import CancelToken
+from .maintenance import shown
+from .results import IndexReport
+from .sources import real_path, sources_around
+from .watching import follow
+
+if TYPE_CHECKING:
+    from ..storage import Catalog
+    from ..storage.records import SourceRecord
+
+Runs = Callable[[], Iterator[IndexReport]]
+Again = Callable[[str | None, Sequence[str]], IndexReport]
+
+
+def following(catalog: Catalog, collection: str | None) -> list[str | None]:
+    """The collection of that name, or all that follow something; where none does, the default one (None)."""
+    if collection is not None:
+        return [collection]
+    every = shown(catalog.collections())
+    return [record.name for record in every if catalog.sources(record.id)] or [None]
+
+
+def refresh(names: Sequence[str | None], index: Callable[[str | None], IndexReport]) -> Iterator[IndexReport]:
+    """Bring each collection up to date with `index`; a report of each.
+
+    Raises
+    ------
+    slotrag.SlotragError
+        The first error of a collection, when the others are up to date.
+    """
+    failed: list[SlotragError] = []
+    for name in names:
+        try:
+            yield index(name)
+        except SlotragError as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
+def watch(
+    catalog: Catalog,
+    paths: Sequence[Path | str],
+    collection: str | None,
+    *,
+    first: Runs,
+    again: Again,
+    without: str,
+    cancel: CancelToken,
+) -> Iterator[IndexReport]:
+    """The reports of `first`, then those of `again` after every change in the folders, until `cancel` is set.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        What is watched; without any, everything that the collections follow.
+    collection : str or None
+        Without `paths` and a name, every collection.
+    first : callable
+        The run that adds the paths, or refreshes the collections.
+    again : callable
+        Refreshes the sources (paths) of one collection; one that is gone for a while is no error.
+    without : str
+        The library's own folder, whose changes do not count.
+
+    Raises
+    ------
+    slotrag.rag.watching.WatchFailed
+        The system cannot tell about changes.
+    """
+
+    def later() -> Iterator[IndexReport]:
+        for name in [collection] if paths else following(catalog, collection):
+            yield again(name, sources_around(paths, _sources(catalog, name)))
+
+    roots = [real_path(path) for path in paths] or [
+        source.path for name in following(catalog, collection) for source in _sources(catalog, name)
+    ]
+    runs = iter([first])
+    for reports in follow(lambda: next(runs, later)(), roots, without=[without], cancel=cancel):
+        yield from reports  # the run itself goes on here
+
+
+def _sources(catalog: Catalog, collection: str | None) -> list[SourceRecord]:
+    """What the collection of that name, or the default one, follows; nothing where there is none yet."""
+    try:
+        return catalog.sources(catalog.collection(collection).id)
+    except UnknownCollection:
+        return []
