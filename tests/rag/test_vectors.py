@@ -111,7 +111,7 @@ def test_an_open_reader_notices_another_ones_indexing(made):
 
 def test_no_index_file_is_a_pickle(made):
     _, _, path, _ = made
-    with pytest.raises(ValueError):  # noqa: PT011 - whatever is no pickle breaks off in its own way
+    with pytest.raises(ValueError):  # whatever is no pickle breaks off in its own way
         list(pickletools.genops(path.read_bytes()))  # takes apart, runs nothing
 
 
