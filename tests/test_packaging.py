@@ -33,6 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
         folder.mkdir(parents=True, exist_ok=True)
         for path in package_folder(ROOT, package).glob("*.py"):
             shutil.copy(path, folder)
+    shutil.copytree(ROOT / "encoders" / "calibrations", source / "encoders" / "calibrations")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "tests", source / "tests", ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,7 +49,7 @@ def test_wheel_holds_every_module_and_no_test(wheel: zipfile.ZipFile) -> None:
         f"{package.replace('.', '/')}/{path.name}"
         for package in PACKAGES
         for path in package_folder(ROOT, package).glob("*.py")
-    }
+    } | {f"slotrag/encoders/calibrations/{path.name}" for path in (ROOT / "encoders" / "calibrations").glob("*.json")}
     code = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert code == expected
 
@@ -61,7 +62,7 @@ def test_wheel_metadata(wheel: zipfile.ZipFile) -> None:
     assert metadata["Name"] == "slotrag"
     assert metadata["Version"] == slotrag.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"cpu", "gpu", "st", "web", "test"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"cpu", "gpu", "eval", "st", "web", "test"}
     assert metadata.get_payload().startswith("# slotrag")
     assert any(file.endswith("licenses/LICENSE") for file in wheel.namelist())
 
@@ -120,7 +121,7 @@ def test_every_requirement_has_a_pinned_version_that_satisfies_it() -> None:
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     pinned = {normal(name): version for name, version in pins.items()}
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = [*PROJECT["project"]["dependencies"], *extras["cpu"], *extras["st"], *extras["test"]]
+    wanted = [*PROJECT["project"]["dependencies"], *extras["cpu"], *extras["eval"], *extras["st"], *extras["test"]]
     for requirement in map(Requirement, wanted):
         if requirement.name != "slotrag":
             assert requirement.specifier.contains(pinned[normal(requirement.name)]), str(requirement)
