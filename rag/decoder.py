@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .chat_template import ChatTemplate, Message
+from ..encoders.backbones.chat_template import ChatTemplate, Message
 from .streaming import TextStream
 
 if TYPE_CHECKING:

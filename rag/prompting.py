@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .chat_template import Message
+from ..encoders.backbones.chat_template import Message
 
 
 @dataclass(frozen=True, slots=True)

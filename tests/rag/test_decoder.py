@@ -5,8 +5,8 @@ import threading
 import pytest
 import scripted
 import tiny_models
+from slotrag.encoders.backbones.chat_template import Message
 from slotrag.encoders.backbones.frozen import FrozenLM
-from slotrag.rag.chat_template import Message
 from slotrag.rag.decoder import Decoder
 from slotrag.rag.events import CancelToken
 

@@ -4,8 +4,8 @@ import pytest
 import scripted
 from hypothesis import given
 from hypothesis import strategies as st
+from slotrag.encoders.backbones.chat_template import Message
 from slotrag.encoders.backbones.frozen import FrozenLM
-from slotrag.rag.chat_template import Message
 from slotrag.rag.decoder import Decoder
 from slotrag.rag.events import CancelToken
 from slotrag.rag.spans import MOST_WORDS, asks_briefly, choose_span, clause

@@ -4,7 +4,7 @@ import pytest
 import scripted
 from hypothesis import given
 from hypothesis import strategies as st
-from slotrag.rag.chat_template import ChatTemplate, Message
+from slotrag.encoders.backbones.chat_template import ChatTemplate, Message
 
 INST = (
     "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system turn') }}"
