@@ -23,6 +23,7 @@ from .indexing import Indexer
 from .language_share import main_language, multilingual_notice
 from .locking import WriterLock
 from .noise import noise_level, questions
+from .planning import plan
 from .results import IndexReport
 from .scanning import PENDING, SEARCHABLE, ReaderVersions, Scan, Scanner
 from .sources import Target, targets
@@ -109,7 +110,7 @@ class IndexRun:
             if any(target.record is None for target in wanted) or dry_run:
                 _note_left_out(scan)
             if dry_run:
-                _plan(scan, report)
+                plan(scan, report, listener=self.listener, cancel=self.cancel)
             else:
                 collection = existing or self._created()
                 forward = self.parts.shelf.forward_seconds(collection.encoder)
@@ -293,12 +294,3 @@ def _note_left_out(scan: Scan) -> None:
     counts = [f"{count} {reason}" for reason, count in sorted(scan.left_out.items())]
     if counts:
         scan.notices.append(f"Left out by rule: {', '.join(counts)}.")
-
-
-def _plan(scan: Scan, report: IndexReport) -> None:
-    report.planned = scan.planned()
-    report.skipped, report.notices = list(scan.skipped), [*report.notices, *scan.notices]
-    actions = [action for action, _, _ in report.planned]
-    report.new, report.updated = actions.count("new"), actions.count("updated")
-    report.unchanged, report.removed = actions.count("unchanged"), actions.count("removed")
-    report.renamed = actions.count("renamed")

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from ..storage.records import CollectionRecord, NewDocument, NewPassage
 from .ahead import ahead
-from .documents import Document, NoText, ReadError, UnsupportedFile
+from .documents import Document, ReadError
 from .events import CancelToken, Progress, ProgressListener
 from .folders import FoundFile
+from .outcomes import REFUSALS, UNREAD, count_file, count_scan, refusal, unread_reason
 from .passages import passages_of
-from .results import IndexReport, SkippedFile
-from .scanning import PENDING, SEARCHABLE, ReaderVersions, Rename, Scan, Work, content_hash
+from .results import IndexReport
+from .scanning import PENDING, ReaderVersions, Rename, Scan, Work, content_hash
 
 if TYPE_CHECKING:
     from ..encoders.base import Encoder
@@ -42,8 +43,6 @@ AHEAD_CHARACTERS = 4_000_000
 """Characters of documents that are read ahead of the encoder."""
 
 _PENDING_CHUNK = 1000
-
-_NO_MEMORY = "more memory than there is would be needed to read it: split it, or free some"
 
 
 @dataclass(slots=True)
@@ -94,15 +93,10 @@ class Indexer:
 
     def apply(self, scan: Scan) -> None:
         """Store the difference; `report` is counted up as it goes."""
-        report = self._report
-        report.skipped.extend(scan.skipped)
-        report.notices.extend(scan.notices)
+        count_scan(self._report, scan)
         self._catalog.touch_documents([(d.id, file.size, mtime_ns) for d, file, mtime_ns in scan.touched])
-        report.unchanged += sum(d.status in SEARCHABLE for d in scan.unchanged)
-        report.unchanged += sum(d.status in SEARCHABLE for d, _, _ in scan.touched)
         self._rename(scan.renames)
         self._catalog.remove_documents([document.id for document in scan.removed])
-        report.removed += sum(document.status in SEARCHABLE for document in scan.removed)
         if scan.work:
             self._read(scan.work)
 
@@ -113,7 +107,6 @@ class Indexer:
                 for r in renames
             ]
         )
-        self._report.renamed += sum(r.counted and r.document.status in SEARCHABLE for r in renames)
 
     def _read(self, works: Sequence[Work]) -> None:
         """Read, encode and store the files of `works`."""
@@ -164,15 +157,11 @@ class Indexer:
             if next(parts, None) is not None:
                 return Prepared(work, self._read_document(work, document, []), notes=document.notes, large=True)
             passages, inputs = passages_of(document, encoder, self._limit)
-        except (NoText, UnsupportedFile) as error:
-            status = "no_text" if isinstance(error, NoText) else "skipped"
-            return Prepared(work, self._new_document(work, status=status, reason=error.reason))
-        except ReadError as error:
-            if _gone(work.file.path):
-                return self._unread(work, error.reason)
-            return Prepared(work, self._new_document(work, status="failed", reason=error.reason))
-        except MemoryError:
-            return self._unread(work, _NO_MEMORY)
+        except REFUSALS as error:
+            status, reason = refusal(error, work.file.path)
+            if status == UNREAD:
+                return self._unread(work, reason)
+            return Prepared(work, self._new_document(work, status=status, reason=reason))
         if not passages:
             return Prepared(work, self._new_document(work, status="no_text", reason="no text in it"))
         return Prepared(work, self._read_document(work, document, passages), inputs, document.notes)
@@ -190,8 +179,8 @@ class Indexer:
                 for _ in self._encode(self._without_vector(texts, encoder), encoder):
                     self._progress("encode", self._done, f"{self._report.encoded:,} texts encoded")
             self._catalog.put_large_document(self._collection.id, prepared.document, self._stored_parts(work, encoder))
-        except (NoText, UnsupportedFile, ReadError, MemoryError) as error:  # it was changed since it was looked at
-            prepared = self._unread(work, _NO_MEMORY if isinstance(error, MemoryError) else error.reason)
+        except REFUSALS as error:  # it was changed since it was looked at
+            prepared = self._unread(work, refusal(error, work.file.path)[1])
             self._store([prepared])
         else:
             self._count(prepared)
@@ -211,8 +200,7 @@ class Indexer:
     def _unread(self, work: Work, problem: str) -> Prepared:
         """A file that cannot be opened: what was indexed of it earlier stays."""
         if work.previous is not None:
-            kept = "; what was indexed earlier is kept" if work.previous.status in SEARCHABLE else ""
-            return Prepared(work, None, problem=problem + kept)
+            return Prepared(work, None, problem=unread_reason(work, problem))
         return Prepared(work, self._new_document(work, status="failed", reason=problem))
 
     def _read_document(self, work: Work, document: Document, passages: list[NewPassage]) -> NewDocument:
@@ -297,19 +285,9 @@ class Indexer:
         self._catalog.put_documents(self._collection.id, group)
 
     def _count(self, prepared: Prepared) -> None:
-        report, work, document = self._report, prepared.work, prepared.document
-        was = work.previous is not None and work.previous.status in SEARCHABLE
-        if document is None:
-            report.skipped.append(SkippedFile(work.file.path, prepared.problem, failed=True))
-            return
-        if document.status not in SEARCHABLE:
-            report.skipped.append(SkippedFile(work.file.path, document.reason, failed=document.status == "failed"))
-            report.updated += was and work.action == "updated"
-            return
-        report.notices.extend(f"{work.file.relative_path}: {note}" for note in prepared.notes)
-        if work.action != "renamed":
-            report.new += not was
-            report.updated += was
+        document = prepared.document
+        status, reason = (UNREAD, prepared.problem) if document is None else (document.status, document.reason)
+        count_file(self._report, prepared.work, status, reason, prepared.notes)
 
     def _progress(self, stage: str, done: int, message: str) -> None:
         if self._listener is not None:
@@ -331,12 +309,3 @@ def _changed(file: FoundFile) -> bool:
     except OSError:
         return True
     return (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns)
-
-
-def _gone(path: str) -> bool:
-    """Whether a file cannot be opened at all any more (as against being read and found broken)."""
-    try:
-        Path(path).open("rb").close()
-    except OSError:
-        return True
-    return False

@@ -70,6 +70,7 @@ class Library:
         folder: Path | str | None = None,
         *,
         create: bool = True,
+        dry: bool = False,
         settings: Settings | None = None,
         models: ModelStore | None = None,
         offline: bool = False,
@@ -81,6 +82,8 @@ class Library:
         ----------
         create : bool
             Make an empty one where there is none.
+        dry : bool
+            Make nothing where there is none, and be an empty library that cannot be written: for dry runs.
         settings : Settings, optional
             By default those of the environment and ``config.toml``.
         models : ModelStore, optional
@@ -94,12 +97,20 @@ class Library:
             There is no library and none may be made, it is of a later version, or it is damaged.
         """
         from ..storage import Catalog
+        from ..storage.errors import LibraryMissing
         from . import settings as settings_module
 
         chosen = settings if settings is not None else settings_module.load()
         if offline and not chosen.offline:
             chosen = replace(chosen, offline=True)
-        return cls(Catalog.open(library_folder(folder), create=create), chosen, models, progress)
+        place = library_folder(folder)
+        try:
+            catalog = Catalog.open(place, create=create and not dry)
+        except LibraryMissing:
+            if not dry:
+                raise
+            catalog = Catalog.empty(place)
+        return cls(catalog, chosen, models, progress)
 
     @property
     def folder(self) -> Path:

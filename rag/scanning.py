@@ -87,16 +87,6 @@ class Scan:
     deleted: list[int] = field(default_factory=list)
     """Positions of the targets that were a single file, which is no more."""
 
-    def planned(self) -> list[tuple[str, str, str]]:
-        """(action, path, reason) of every file, for a run that only tells what it would do."""
-        rows = [(work.action, work.file.path, work.reason) for work in self.work if work.action != "renamed"]
-        rows += [("renamed", r.file.path, f"was {r.document.path}") for r in self.renames if r.counted]
-        rows += [("removed", document.path, "it is not in the source any more") for document in self.removed]
-        rows += [("skipped", skipped.path, skipped.reason) for skipped in self.skipped]
-        rows += [("unchanged", d.path, "same size and time") for d in self.unchanged if d.status in SEARCHABLE]
-        rows += [("unchanged", d.path, "same content") for d, _, _ in self.touched if d.status in SEARCHABLE]
-        return sorted(rows, key=lambda row: (row[1], row[0]))
-
 
 @dataclass(frozen=True, slots=True)
 class ReaderVersions:
@@ -316,13 +306,14 @@ class Scanner:
         moved: set[int] = set()
         unmatched: list[Work] = []
         for work in changed:
-            candidates = free.get(work.content_hash, []) if work.content_hash is not None else []
+            same = free.get(work.content_hash, []) if work.content_hash is not None else []
+            candidates = [d for d in same if d.status in SEARCHABLE or _suffix(d.path) == _suffix(work.file.path)]
             if not candidates:
                 unmatched.append(work)
                 continue
             same_name = [d for d in candidates if os.path.basename(d.path) == os.path.basename(work.file.path)]  # noqa: PTH119
             document = (same_name or candidates)[0]
-            candidates.remove(document)
+            same.remove(document)
             moved.add(document.id)
             scan.renames.append(Rename(document, work.target, work.file, work.mtime_ns, counted=True))
             if document.status not in SEARCHABLE:

@@ -77,6 +77,18 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
         read_only = exists and not _writable(folder, path)
         return cls(folder, Database(path, "library", create=create, read_only=read_only))
 
+    @classmethod
+    def empty(cls, folder: Path) -> Catalog:
+        """What a new library in `folder` would hold, read-only and kept elsewhere: nothing is made in `folder`."""
+        elsewhere = tempfile.TemporaryDirectory(prefix="slotrag-")
+        try:
+            catalog = cls(Path(folder).absolute(), _empty_database(Path(elsewhere.name), "library"))
+        except BaseException:
+            elsewhere.cleanup()
+            raise
+        catalog._elsewhere = elsewhere
+        return catalog
+
     @property
     def read_only(self) -> bool:
         return self._library.read_only
@@ -118,9 +130,7 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
         """An empty database elsewhere for one that a read-only disk does not hold."""
         if self._elsewhere is None:
             self._elsewhere = tempfile.TemporaryDirectory(prefix="slotrag-")
-        path = Path(self._elsewhere.name) / f"{kind}.db"
-        Database(path, kind).close()
-        return Database(path, kind, read_only=True)
+        return _empty_database(Path(self._elsewhere.name), kind)
 
     def _opened(self) -> list[Database]:
         with self._opening:
@@ -141,6 +151,12 @@ class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, Session
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _empty_database(folder: Path, kind: str) -> Database:
+    path = folder / f"{kind}.db"
+    Database(path, kind).close()
+    return Database(path, kind, read_only=True)
 
 
 def _make_folder(folder: Path) -> None:

@@ -60,14 +60,15 @@ class Invocation:
         return ModelStore(offline=settings.offline, report=self.progress.from_models)
 
     @contextmanager
-    def library(self, settings: Settings, *, create: bool = False) -> Iterator[Library]:
-        """The library, open while the block runs."""
+    def library(self, settings: Settings, *, create: bool = False, dry: bool = False) -> Iterator[Library]:
+        """The library, open while the block runs; options as in `Library.open`."""
         from ..rag.library import Library
 
         models = self.models(settings)
         library = Library.open(
             self.folder(),
             create=create,
+            dry=dry,
             settings=settings,
             models=models,
             offline=settings.offline,

@@ -55,7 +55,7 @@ def index(
         "encoder": encoder, "include": include or (), "exclude": exclude or (),
         "hidden": hidden, "progress": invocation.progress,
     }  # fmt: skip
-    with cancellable() as cancel, invocation.library(settings, create=True) as library:
+    with cancellable() as cancel, invocation.library(settings, create=True, dry=dry_run) as library:
         invocation.waiting("preparing")
         if watch:
             reports = library.watch(paths or (), collection=collection, cancel=cancel, **options)
