@@ -124,6 +124,8 @@ class ModelStore:
         `folder` is a transformers folder, or for a pinned name of the catalogue one that holds its wheels. A pinned
         name takes nothing but the file it is pinned to.
         """
+        if not str(folder):
+            raise UsageError("The path is empty; name the model's folder.")
         folder = Path(folder).expanduser()
         if not locations.is_own_name(name):
             raise UsageError(f"{name!r} cannot be a model's name; use letters, digits, '.', '-' and '_'.")

@@ -10,6 +10,7 @@ import typer
 from ..interrupts import cancellable
 from ..invocation import Invocation
 from ..output import clean, say, say_json
+from ..paths import given_path
 from ..retrieval_options import AsJson
 
 if TYPE_CHECKING:
@@ -29,7 +30,13 @@ def root() -> None:
 def retrieval(
     context: typer.Context,
     dataset: Annotated[
-        Path, typer.Option("--dataset", metavar="DIR", help="Folder with corpus.jsonl, queries.jsonl and qrels/*.tsv.")
+        Path,
+        typer.Option(
+            "--dataset",
+            parser=given_path,
+            metavar="DIR",
+            help="Folder with corpus.jsonl, queries.jsonl and qrels/*.tsv.",
+        ),
     ],
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Spec of the encoder. [default: the setting's]")
@@ -52,7 +59,7 @@ def retrieval(
     settings = invocation.settings(encoder=encoder)
     with cancellable() as cancel, invocation.progress:
         scores = evaluation.evaluate_retrieval(
-            dataset.expanduser(),
+            dataset,
             encoder=settings.encoder,
             models=invocation.models(settings),
             split=split,

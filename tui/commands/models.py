@@ -9,6 +9,7 @@ import typer
 
 from ..invocation import Invocation
 from ..output import say, say_json, say_table, size
+from ..paths import given_path
 
 if TYPE_CHECKING:
     from ...encoders.backbones.catalogue import ModelEntry
@@ -51,14 +52,17 @@ def pull(
 @app.command("import")
 def import_model(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="A transformers folder, or one with the wheels of a known model.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(parser=given_path, help="A transformers folder, or one with the wheels of a known model."),
+    ],
     name: Annotated[str | None, typer.Option("--name", help="What to call it; by default the folder's name.")] = None,
 ) -> None:
     """Copy a model from a folder into the model cache."""
     invocation: Invocation = context.obj
     store = invocation.models()
     with invocation.progress:
-        place = store.import_folder(folder, name or folder.expanduser().resolve().name)
+        place = store.import_folder(folder, name or folder.resolve().name)
     say(str(place))
 
 

@@ -11,6 +11,7 @@ import typer
 from .. import passages
 from ..invocation import Invocation
 from ..output import bold, clean, say, say_json, say_table
+from ..paths import given_path
 
 if TYPE_CHECKING:
     from ...rag.library import Library
@@ -78,7 +79,8 @@ def export(
     session_id: SessionId,
     form: Annotated[str, typer.Option("--format", metavar="markdown|json", help="Form of the text.")] = "markdown",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", parser=given_path, metavar="FILE", help="Write to FILE instead of stdout."),
     ] = None,
 ) -> None:
     """Write a conversation as Markdown or JSON."""
@@ -88,7 +90,7 @@ def export(
     if output is None:
         say(text.rstrip("\n"))
         return
-    output.expanduser().write_text(text, encoding="utf-8")
+    output.write_text(text, encoding="utf-8")
     invocation.notice(f"written to {output}")
 
 
