@@ -19,6 +19,7 @@ from .documents import DocumentsPart
 from .errors import LibraryDamaged, LibraryMissing, LibraryTooNew
 from .maintenance import MaintenancePart
 from .passages import PassagesPart
+from .postprocessings import PostprocessingsPart
 from .selection import Selections
 from .sessions import SessionsPart
 from .slots import SlotsPart
@@ -27,7 +28,16 @@ from .vectors import VectorsPart
 _logger = logging.getLogger(__name__)
 
 
-class Catalog(CollectionsPart, DocumentsPart, PassagesPart, VectorsPart, SessionsPart, SlotsPart, MaintenancePart):
+class Catalog(
+    CollectionsPart,
+    PostprocessingsPart,
+    DocumentsPart,
+    PassagesPart,
+    VectorsPart,
+    SessionsPart,
+    SlotsPart,
+    MaintenancePart,
+):
     """A library's databases. Use `open`; may be used from several threads at once.
 
     Attributes

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from .. import UsageError
 from . import lexical, paths, tokenise
 from .errors import UnknownCollection
-from .library_models import Collection, Document, Source
+from .library_models import Collection, Document, Postprocessing, Source
 from .part import Part
-from .records import CollectionRecord, SourceRecord
+from .records import CollectionRecord, NewPostprocessing, SourceRecord
 from .tables import table
 from .vectors import note_leftovers
 
@@ -30,9 +30,16 @@ class CollectionsPart(Part):
     """Collections and the sources they follow."""
 
     def create_collection(
-        self, name: str, *, encoder: str, fingerprint: str, dimension: int, splitting: dict[str, Any]
+        self,
+        name: str,
+        *,
+        encoder: str,
+        fingerprint: str,
+        dimension: int,
+        splitting: dict[str, Any],
+        postprocessing: NewPostprocessing | None = None,
     ) -> CollectionRecord:
-        """Make an empty collection; the first one becomes the default.
+        """Make an empty collection, its `postprocessing` as number 1; the first one becomes the default.
 
         Raises
         ------
@@ -46,12 +53,14 @@ class CollectionsPart(Part):
             result = connection.execute(
                 insert(_COLLECTION).values(
                     name=name, encoder=encoder, fingerprint=fingerprint, dimension=dimension, splitting=splitting,
-                    noise_level=None, postprocessing=0, is_default=first, state=0, log_start=0,
+                    noise_level=None, postprocessing=int(postprocessing is not None), is_default=first, state=0, log_start=0,
                     lexical_version=tokenise.VERSION, created_at=time.time(),
                 )
             )  # fmt: skip
             assert result.inserted_primary_key is not None
             collection_id = result.inserted_primary_key[0]
+            if postprocessing is not None:
+                add_postprocessing(connection, collection_id, 1, postprocessing)
             return _collection(connection, collection_id)
 
     def collections(self) -> list[CollectionRecord]:
@@ -171,6 +180,16 @@ def _collection(connection: Connection, collection_id: int) -> CollectionRecord:
     if row is None:
         raise UnknownCollection(f"there is no collection with id {collection_id}")
     return _collection_record(row)
+
+
+def add_postprocessing(connection: Connection, collection_id: int, number: int, new: NewPostprocessing) -> None:
+    """Store a post-processing setting inside the transaction that `connection` is in."""
+    connection.execute(
+        insert(table(Postprocessing)).values(
+            collection_id=collection_id, number=number, steps=new.steps, origin=new.origin,
+            fitted_on=new.fitted_on, statistics=new.statistics,
+        )
+    )  # fmt: skip
 
 
 def bump_state(connection: Connection, collection_id: int) -> int:

@@ -138,6 +138,19 @@ class Vector(LibraryBase):
     data: Mapped[bytes]
 
 
+class Postprocessing(LibraryBase):
+    """A numbered setting of a collection's post-processing; see `slotrag.storage.postprocessings`."""
+
+    __tablename__ = "postprocessings"
+
+    collection_id: Mapped[int] = mapped_column(ForeignKey("collections.id", ondelete=_CASCADE), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    steps: Mapped[str]
+    origin: Mapped[str]
+    fitted_on: Mapped[int]
+    statistics: Mapped[bytes]
+
+
 class LexicalPostings(LibraryBase):
     """Where one word stands in one segment of a collection; see `slotrag.storage.lexical`."""
 

@@ -41,6 +41,39 @@ class CollectionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPostprocessing:
+    """A post-processing setting to store.
+
+    Attributes
+    ----------
+    steps : str
+        What is done with a vector, such as ``mean+top=3``.
+    origin : str
+        Whose vectors the statistics come from: ``collection``, or ``encoder`` for those that it brings along.
+    fitted_on : int
+        Number of those vectors.
+    statistics : bytes
+        Sums over them; no single vector or text is in it.
+    """
+
+    steps: str
+    origin: str
+    fitted_on: int
+    statistics: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PostprocessingRecord:
+    """A stored post-processing setting; as `NewPostprocessing`, with its number in the collection."""
+
+    number: int
+    steps: str
+    origin: str
+    fitted_on: int
+    statistics: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRecord:
     """A folder or file that a collection follows."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,18 @@ from alembic.script import ScriptDirectory
 from library_parts import FINGERPRINT, input_hash, new_collection, new_document, put, vector_of
 from slotrag.storage import Catalog, schema
 from slotrag.storage.errors import LibraryTooNew
+from slotrag.storage.records import NewPostprocessing, PostprocessingRecord
 
 RELEASED = Path(__file__).parent / "released"
+POSTPROCESSING = NewPostprocessing("mean", "collection", 150, b"statistics")
 TEXTS = {"notes/a.txt": ["Wing flow at low speed.", "Heat in a plate."], "한글.txt": ["도서관은 아침에 문을 연다."]}
 
-SECOND = """
+LATER = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "library_0002"
-down_revision = "library_0001"
+revision = "library_later"
+down_revision = "HEAD"
 branch_labels = None
 depends_on = None
 
@@ -47,6 +50,7 @@ def fill(folder: Path) -> None:
         collection = new_collection(catalog)
         source = catalog.put_source(collection.id, "/source", exclude=["*.log"])
         put(catalog, collection.id, [new_document(path, texts, source_id=source.id) for path, texts in TEXTS.items()])
+        catalog.set_postprocessing(collection.id, 1, POSTPROCESSING, noise_level=0.25)
         session = catalog.create_session("a question")
         catalog.add_message(session, "user", "what?", citations=[], details={"k": 5})
         catalog.put_slots("c", {b"k" * 32: b"slots"})
@@ -71,6 +75,9 @@ def look(catalog: Catalog) -> None:
     assert [message.text for message in catalog.session(session.id).messages] == ["what?"]
     assert catalog.get_slots("c", [b"k" * 32]) == {b"k" * 32: b"slots"}
     assert catalog.integrity_check(full=True) == []
+    if collection.postprocessing:  # the first release had none
+        record = catalog.postprocessing(collection.id, collection.postprocessing)
+        assert record == PostprocessingRecord(1, **asdict(POSTPROCESSING)) and collection.noise_level == 0.25
 
 
 def unpack(folder: Path, **revisions: str) -> None:
@@ -85,6 +92,17 @@ def unpack(folder: Path, **revisions: str) -> None:
 def released() -> list[str]:
     script = ScriptDirectory.from_config(schema.alembic_config())
     return sorted(revision.revision for revision in script.walk_revisions())
+
+
+def test_only_the_first_release_has_no_postprocessing(tmp_path: Path) -> None:
+    for revision in released():
+        if revision.startswith("library"):
+            unpack(tmp_path / revision, library=revision)
+            with Catalog.open(tmp_path / revision) as catalog:
+                collection = catalog.collection()
+                assert collection.postprocessing == (0 if revision == "library_0001" else 1)
+                assert (catalog.postprocessing(collection.id, 1) is None) == (revision == "library_0001")
+                assert catalog.next_postprocessing(collection.id) == collection.postprocessing + 1
 
 
 @pytest.mark.parametrize("revision", released())
@@ -104,11 +122,11 @@ def test_every_release_opens_with_what_it_held(tmp_path: Path, revision: str) ->
 
 
 @pytest.fixture
-def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Puts a second revision of library.db, which no release has, beside the packaged ones."""
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Puts a later revision of library.db, which no release has, beside the packaged ones."""
     folder = tmp_path / "later versions"
     folder.mkdir()
-    (folder / "library_0002.py").write_text(SECOND, encoding="utf-8")
+    (folder / "library_later.py").write_text(LATER.replace("HEAD", schema.HEADS["library"]), encoding="utf-8")
     packaged = schema.alembic_config
 
     def config():
@@ -120,7 +138,7 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(schema, "alembic_config", config)
-        patch.setattr(schema, "HEADS", schema.HEADS | {"library": "library_0002"})
+        patch.setattr(schema, "HEADS", schema.HEADS | {"library": "library_later"})
         yield patch
 
 
@@ -131,25 +149,25 @@ def languages(folder: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def test_a_later_version_brings_the_first_release_up_to_date(tmp_path: Path, second: pytest.MonkeyPatch) -> None:
+def test_a_later_version_brings_the_first_release_up_to_date(tmp_path: Path, later: pytest.MonkeyPatch) -> None:
     library = tmp_path / "library"
     unpack(library, library="library_0001")
     with Catalog.open(library) as catalog:
         look(catalog)
     assert languages(library) == [("notes/a.txt", ""), ("한글.txt", "ko")]
-    second.undo()
+    later.undo()
     with pytest.raises(LibraryTooNew, match="upgrade slotrag"):
         Catalog.open(library)
     assert languages(library) == [("notes/a.txt", ""), ("한글.txt", "ko")]
 
 
-def test_a_new_library_of_a_later_version(tmp_path: Path, second: pytest.MonkeyPatch) -> None:
+def test_a_new_library_of_a_later_version(tmp_path: Path, later: pytest.MonkeyPatch) -> None:
     fill(tmp_path / "library")
     with Catalog.open(tmp_path / "library") as catalog:
         look(catalog)
 
 
-def test_an_upgrade_that_ends_in_the_middle_is_made_again(tmp_path: Path, second: pytest.MonkeyPatch) -> None:
+def test_an_upgrade_that_ends_in_the_middle_is_made_again(tmp_path: Path, later: pytest.MonkeyPatch) -> None:
     from alembic import op
 
     library = tmp_path / "library"
@@ -158,7 +176,7 @@ def test_an_upgrade_that_ends_in_the_middle_is_made_again(tmp_path: Path, second
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with second.context() as patch:
+    with later.context() as patch:
         patch.setattr(op, "create_index", die)
         with pytest.raises(KeyboardInterrupt):
             Catalog.open(library)
