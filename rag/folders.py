@@ -73,7 +73,8 @@ def walk(
     Parameters
     ----------
     include, exclude : sequence of str
-        Patterns as in ``.gitignore``; see `slotrag.rag.ignoring.Globs`. A file given as the source is always taken.
+        Patterns as in ``.gitignore``; see `slotrag.rag.ignoring.Globs`. They hold for the name of a file that is itself
+        the source, too, as when a shell has made files of ``docs/*``; the other rules do not.
     hidden : bool
         Take hidden files and folders too.
     follow_links : bool
@@ -90,8 +91,11 @@ def walk(
     try:
         status = os.stat(top)  # noqa: PTH116
         if stat.S_ISREG(status.st_mode):
-            found = FoundFile(top, os.path.basename(top), status.st_size, status.st_mtime_ns)  # noqa: PTH119
-            return iter([found])
+            name = os.path.basename(top)  # noqa: PTH119
+            reason = Globs(include, exclude).refusal(name, is_folder=False)
+            if reason and left_out is not None:
+                left_out[reason] += 1
+            return iter([] if reason else [FoundFile(top, name, status.st_size, status.st_mtime_ns)])
         if not stat.S_ISDIR(status.st_mode):
             raise SourceMissing(f"{top} is neither a file nor a folder: name one of these")
         os.scandir(top).close()
@@ -194,10 +198,9 @@ class _Walk:
     def _reason(self, name: str, path: str, rules: list[IgnoreFile], is_folder: bool, named: bool) -> str:
         """Why a rule leaves the entry out; empty where none does."""
         relative = self._relative(path)
-        if self._globs.excluded(relative, is_folder):
-            return "excluded"
-        if not is_folder and not self._globs.wanted(relative):
-            return "not included"
+        refused = self._globs.refusal(relative, is_folder)
+        if refused:
+            return refused
         if named:
             return ""
         if name in REPOSITORY_FOLDERS:

@@ -138,14 +138,13 @@ class Globs:
         self._named = {part for part in parts if not set(part) & set("*?[!")}
         self._suffixes = {part[1:].lower() for part in parts if part.startswith("*.")}
 
-    def excluded(self, relative: str, is_folder: bool) -> bool:
-        if self._exclude is None:
-            return False
-        return self._exclude.match_file(relative + "/" if is_folder else relative)
-
-    def wanted(self, relative: str) -> bool:
-        """Whether a file passes the include patterns."""
-        return self._include is None or self._include.match_file(relative)
+    def refusal(self, relative: str, is_folder: bool) -> str:
+        """Why the patterns leave a file or folder out; empty where they do not."""
+        if self._exclude is not None and self._exclude.match_file(relative + "/" if is_folder else relative):
+            return "excluded"
+        if self._include is not None and not is_folder and not self._include.match_file(relative):
+            return "not included"
+        return ""
 
     def names(self, name: str) -> bool:
         """Whether an include pattern names this file or folder outright."""

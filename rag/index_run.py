@@ -107,7 +107,7 @@ class IndexRun:
                 self._require_same(existing)
             scan = self.scan(existing, wanted)
             self._note_missing(scan, existing, named=bool(paths) and required, report=report)
-            if any(target.record is None for target in wanted) or dry_run:
+            if any(target.changed for target in wanted) or dry_run:
                 _note_left_out(scan)
             if dry_run:
                 plan(scan, report, listener=self.listener, cancel=self.cancel)
@@ -154,7 +154,7 @@ class IndexRun:
         for target in wanted:
             for record in target.absorbed:
                 catalog.remove_source(record.id)
-        for number in scan.deleted:
+        for number in scan.ended:
             catalog.remove_source(sources[number])
         return self.finish(collection, report)
 

@@ -84,8 +84,8 @@ class Scan:
     notices: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     missing: list[Target] = field(default_factory=list)
-    deleted: list[int] = field(default_factory=list)
-    """Positions of the targets that were a single file, which is no more."""
+    ended: list[int] = field(default_factory=list)
+    """Positions of the targets that are a single file which is no more, or which its own rules leave out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,13 @@ class Scanner:
             except SourceMissing:
                 if self._deleted_file(target):
                     walked.append(target)
-                    scan.deleted.append(number)
+                    scan.ended.append(number)
                 else:
                     scan.missing.append(target)
                 continue
             walked.append(target)
+            if not items and target.below is None and os.path.isfile(target.path):  # noqa: PTH113
+                scan.ended.append(number)
             for item in items:
                 if isinstance(item, SkippedFile):
                     if item.failed:

@@ -42,9 +42,14 @@ def test_what_is_known_of_a_file(tmp_path: Path) -> None:
     assert found == FoundFile(str(tmp_path / "a.txt"), "a.txt", status.st_size, status.st_mtime_ns)
 
 
-def test_a_file_as_the_source_is_taken_whatever_its_name(tmp_path: Path) -> None:
-    make(tmp_path, ".hidden.png")
-    assert names(tmp_path / ".hidden.png", exclude=["*"]) == [".hidden.png"]
+def test_a_file_as_the_source_is_taken_whatever_its_name_unless_patterns_leave_it_out(tmp_path: Path) -> None:
+    make(tmp_path, ".gitignore", ".hidden.png", text="*.png")
+    source = tmp_path / ".hidden.png"
+    assert names(source) == [".hidden.png"]
+    assert names(source, include=["*.png"], exclude=["*.md"]) == [".hidden.png"]
+    for reason, rules in {"excluded": {"exclude": ["*.png"]}, "not included": {"include": ["*.md"]}}.items():
+        left_out: Counter[str] = Counter()
+        assert list(walk(source, **rules, left_out=left_out)) == [] and left_out == {reason: 1}
 
 
 def test_hidden_names_and_folders_made_by_tools(tmp_path: Path) -> None:

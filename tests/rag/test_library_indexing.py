@@ -438,6 +438,18 @@ def test_a_single_file_as_a_source(library, docs, fresh):
     assert documents(library) == [] and library.collections()[0].sources == []
 
 
+def test_patterns_hold_for_named_files_as_a_shell_gives_them(library, docs, fresh):
+    named = sorted(docs.iterdir())
+    report = library.index(named, exclude=["*.txt"])
+    assert counts(report) == {"new": 1} and "3 excluded" in report.notices[0], "also inside the folder metals"
+    assert {Path(source.path).name for source in library.collections()[0].sources} == {"bridges.md", "metals"}
+    assert counts(library.index()) == {"unchanged": 1}
+    assert counts(library.index([docs / "penguins.txt"], include=["*.txt"])) == {"new": 1}
+    report = library.index([docs / "penguins.txt"], include=["*.md"])
+    assert counts(report) == {"removed": 1} and "1 not included" in report.notices[0]
+    assert counts(library.index()) == {"unchanged": 1}
+
+
 def test_a_file_moves_from_one_source_to_another(library, tmp_path, calls, fresh):
     one = write(tmp_path / "one", {"a.txt": "Copper melts at 1085 degrees."})
     two = write(tmp_path / "two", {"b.txt": "Tin melts at 232 degrees."})
