@@ -70,13 +70,22 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class LibraryStatus:
-    """A library in figures; `file_bytes` by file: ``library.db``, ``sessions.db``, ``slots.db`` and ``index``."""
+    """A library in figures.
+
+    Attributes
+    ----------
+    file_bytes : dict of str to int
+        By file: ``library.db``, ``sessions.db``, ``slots.db`` and ``index``.
+    read_only_reason : str
+        Why it cannot be changed now; empty where it can.
+    """
 
     folder: str
     read_only: bool
     collections: list[CollectionStatus]
     file_bytes: dict[str, int]
     sessions: int = 0
+    read_only_reason: str = ""
 
 
 def shown(collections: Sequence[CollectionRecord]) -> list[CollectionRecord]:
@@ -109,7 +118,9 @@ def library_status(parts: Parts) -> LibraryStatus:
     files["index"] = sum(_size(parts.keeper.path(record.id)) for record in every)
     held = len(catalog.sessions()) if (catalog.folder / "sessions.db").exists() else 0
     statuses = [collection_status(parts, record) for record in shown(every)]
-    return LibraryStatus(str(catalog.folder), catalog.read_only, statuses, files, held)
+    return LibraryStatus(
+        str(catalog.folder), catalog.read_only, statuses, files, held, read_only_reason=catalog.read_only_reason
+    )
 
 
 def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecord]) -> int:

@@ -45,7 +45,9 @@ class Catalog(
     folder : Path
         Where the files lie.
     read_only : bool
-        Whether the disk refuses writing; methods that write then raise `LibraryReadOnly`.
+        Whether it cannot be written; methods that write then raise `LibraryReadOnly` or `DiskFull`.
+    read_only_reason : str
+        Why not, as half a sentence; empty where it can.
 
     Examples
     --------
@@ -104,6 +106,10 @@ class Catalog(
         return self._library.read_only
 
     @property
+    def read_only_reason(self) -> str:
+        return self._library.reason
+
+    @property
     def _library(self) -> Database:
         return self._databases["library"]
 
@@ -127,7 +133,7 @@ class Catalog(
         if self.read_only and not path.is_file():
             return self._stand_in(kind)
         try:
-            return Database(path, kind, read_only=self.read_only, synchronous=synchronous)
+            return Database(path, kind, read_only=self.read_only, synchronous=synchronous, reason=self.read_only_reason)
         except (LibraryDamaged, LibraryTooNew):
             if kind != "slots" or self.read_only:
                 raise
@@ -166,7 +172,7 @@ class Catalog(
 def _empty_database(folder: Path, kind: str) -> Database:
     path = folder / f"{kind}.db"
     Database(path, kind).close()
-    return Database(path, kind, read_only=True)
+    return Database(path, kind, read_only=True, reason="it is an empty one in place of one that is not there")
 
 
 def _make_folder(folder: Path) -> None:

@@ -76,22 +76,38 @@ class Database:
         Open without writing a byte to its folder.
     synchronous : str
         ``NORMAL`` or ``FULL``.
+    reason : str
+        Why it is only read, as half a sentence; otherwise empty. As a parameter in place of the one found.
     """
 
     def __init__(
-        self, path: Path, kind: str, *, create: bool = True, read_only: bool = False, synchronous: str = "NORMAL"
+        self,
+        path: Path,
+        kind: str,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        synchronous: str = "NORMAL",
+        reason: str = "",
     ) -> None:
         self.path = path
         self.kind = kind
         self.read_only = read_only
         self._synchronous = synchronous
-        self._refusal: Exception = LibraryReadOnly("the library cannot be written: its disk is read-only")
+        self.reason = ""
+        if read_only:
+            self._refuse(reason or _why_not_writable(path.parent))
         self._writer = threading.Lock()
         self._copied: tempfile.TemporaryDirectory[str] | None = None
         if not path.is_file() and (read_only or not create):
             raise LibraryMissing(f"there is no {path.name} in {path.parent}: run `slotrag index FOLDER` first")
         with self._errors_translated(_UNREADABLE):
             self.engine = self._open_read_only() if read_only else self._open_with_or_without_room()
+
+    def _refuse(self, reason: str, error: Exception | None = None) -> None:
+        """Let attempts to write raise `error`, or one that gives the reason."""
+        self.reason = reason
+        self._refusal = error or LibraryReadOnly(f"the library cannot be written: {reason}")
 
     def _open_with_or_without_room(self) -> Engine:
         """To write where there is room for the log; otherwise what is there can still be read."""
@@ -101,7 +117,8 @@ class Database:
             if _code(error) not in _NO_LOG or self.path.stat().st_size == 0:
                 raise
             self.read_only = True
-            self._refusal = _translated(error, self.path) or self._refusal
+            translated = _translated(error, self.path)
+            self._refuse("its disk is full" if isinstance(translated, DiskFull) else "its disk refuses it", translated)
             try:
                 return self._open_read_only()
             except (exc.DatabaseError, OSError, SlotragError):
@@ -299,6 +316,14 @@ def _damaged(path: Path) -> LibraryDamaged:
 def _code(error: Exception) -> int | None:
     """SQLite's own extended code of an error."""
     return getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
+
+
+def _why_not_writable(folder: Path) -> str:
+    try:
+        read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    except OSError:
+        read_only = 0
+    return "its disk is read-only" if read_only else "you may not write to its folder and files"
 
 
 def _is_full(folder: Path) -> bool:

@@ -279,6 +279,7 @@ def test_a_library_that_cannot_be_written_is_searched(library, docs, monkeypatch
     before = {path.name: path.read_bytes() for path in library.folder.iterdir()}
     with open_library(library.folder) as read_only:
         assert read_only.read_only and read_only.status().read_only
+        assert read_only.status().read_only_reason == "you may not write to its folder and files"
         assert read_only.search("swordfish").hits[0].path == "secret.txt"
         assert read_only.doctor()
     assert all((library.folder / name).read_bytes() == data for name, data in before.items())

@@ -44,7 +44,7 @@ def read_everything(folder: Path) -> None:
         assert sum(len(ids) for ids, _ in catalog.vectors(collection.id)) == 2
         assert [session.title for session in catalog.sessions()] == ["a question"]
         assert catalog.integrity_check(full=True) == []
-        assert catalog.read_only
+        assert catalog.read_only and catalog.read_only_reason == "its disk is full"
         with pytest.raises(DiskFull, match="make room"):
             catalog.remove_documents([1])
 
@@ -75,7 +75,7 @@ def test_what_is_there_can_be_read(small_disk: Path, ended: str) -> None:
     read_everything(folder)
     (small_disk / "filler").unlink()
     with Catalog.open(folder) as catalog:
-        assert not catalog.read_only
+        assert not catalog.read_only and not catalog.read_only_reason
         put(catalog, catalog.collection().id, [new_document("c", ["more"])])
         assert len(catalog.passage_ids(catalog.collection().id)) == 3
 

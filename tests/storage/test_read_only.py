@@ -64,7 +64,7 @@ def test_closed_library(tmp_path: Path, mounted: Mount) -> None:
     place = mounted(tmp_path / "library")
     before = sorted(file.name for file in place.iterdir())
     with Catalog.open(place, create=False) as catalog:
-        assert catalog.read_only
+        assert catalog.read_only and catalog.read_only_reason == "its disk is read-only"
         read_everything(catalog)
         for write in (
             lambda: catalog.create_session("x"),

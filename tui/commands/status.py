@@ -49,7 +49,7 @@ def documents(status: CollectionStatus) -> str:
 def _show(found: LibraryStatus) -> None:
     files = ", ".join(f"{name} {size(count)}" for name, count in found.file_bytes.items() if count)
     pairs = [("library", found.folder), ("files", files or "none"), ("conversations", found.sessions)]
-    say_pairs([*pairs, ("disk", "read-only")] if found.read_only else pairs)
+    say_pairs([*pairs, ("read-only", found.read_only_reason)] if found.read_only else pairs)
     for collection in found.collections:
         say()
         say(bold(clean(collection.name)) + (" (default)" if collection.is_default else ""))
