@@ -19,7 +19,6 @@ from .tokens import TextTokens
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
     from .backbones.store import ModelStore
 
@@ -36,7 +35,8 @@ class MeanEncoder(Encoder):
     The default backbone is ``minilm-l6``. Parameters of the spec:
 
     ``layer``
-        Whose states are pooled: 0 embeddings, k after k layers, -1 (default) the last after the final norm.
+        Whose states are pooled: 0 embeddings, k after k layers, -1 (default) the last after the final norm. A causal
+        model does not run the layers above it.
     ``query_prefix``, ``passage_prefix``
         Put before every text; by default what the catalogue says the model was trained with. The prefix's tokens and
         the special tokens take part in the mean.
@@ -61,9 +61,9 @@ class MeanEncoder(Encoder):
     ) -> None:
         self.spec = spec
         self.fingerprint = fingerprint
-        self.dimension = language_model.hidden_size
         self._language_model = language_model
-        self._layer = layer
+        self._layer = layer % (language_model.layers + 1)
+        self.dimension = language_model.width(self._layer)
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
         self._tokens = TextTokens(language_model.tokenizer, max_length, passage_prefix, query_prefix)
@@ -119,6 +119,10 @@ class MeanEncoder(Encoder):
         """Seconds spent in the backbone's forward passes so far."""
         return self._language_model.forward_seconds
 
+    def unembedding(self) -> np.ndarray:
+        """The backbone's unembedding matrix, float32, shape (vocabulary, width), where it is a causal model."""
+        return self._language_model.unembedding()
+
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         return self._tokens.offsets(text, self._passage_prefix)
 
@@ -135,14 +139,8 @@ class MeanEncoder(Encoder):
         return unit_rows(rows)
 
     def _pooled(self, token_lists: list[Sequence[int]]) -> np.ndarray:
-        states, mask = self._states(token_lists)
+        states, mask = self._language_model.states_at(token_lists, self._layer)
         return pool(states, mask).cpu().numpy()
-
-    def _states(self, token_lists: list[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        if self._layer == self._language_model.layers:
-            return self._language_model.token_states(token_lists)
-        states, mask = self._language_model.all_states(token_lists)
-        return states[self._layer], mask
 
 
 def known_entry(model: str) -> ModelEntry | None:

@@ -15,7 +15,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 # Characters for each token beyond which the rest of a text is not tokenized at first, and the tokens to spare that
 # show that nothing of the cut reaches the part that counts.
 _CHARACTERS_A_TOKEN = 16
-_SPARE_TOKENS = 16
+FAR_BEYOND = 16
 
 
 class TextTokens:
@@ -38,7 +38,7 @@ class TextTokens:
 
     def __init__(self, tokenizer: Any, longest: int, passage_prefix: str = "", query_prefix: str = "") -> None:
         self._backend = rust_tokenizer(tokenizer)
-        self._before, self._after = _special_tokens(self._backend)
+        self._before, self._after = special_tokens(self._backend)
         # Without special tokens an empty text would be no token at all, which no model can read.
         named = (getattr(tokenizer, name, None) for name in ("bos_token_id", "eos_token_id", "unk_token_id"))
         self._stand_in = next((number for number in named if number is not None), 0)
@@ -64,12 +64,12 @@ class TextTokens:
         """
         limit = self._limits[prefix]
         whole = [prefix + readable(text) for text in texts]
-        shortened = [_shortened(text, limit) for text in whole]
+        shortened = [shorten(text, limit) for text in whole]
         token_lists = self._plain_ids(shortened)
         unsure = [
             position
             for position, tokens in enumerate(token_lists)
-            if len(tokens) < limit + _SPARE_TOKENS and len(shortened[position]) < len(whole[position])
+            if len(tokens) < limit + FAR_BEYOND and len(shortened[position]) < len(whole[position])
         ]
         if unsure:
             again = self._plain_ids([whole[position] for position in unsure])
@@ -87,7 +87,7 @@ class TextTokens:
         """`text` as far as its first `max_tokens` tokens reach: for a model that itself only cuts at its length."""
         if self._limits[prefix] == self._room or len(text) <= self.max_tokens:
             return text
-        spans = self.offsets(_shortened(text, self.max_tokens), prefix)
+        spans = self.offsets(shorten(text, self.max_tokens), prefix)
         return text if len(spans) <= self.max_tokens else text[: spans[self.max_tokens - 1][1]]
 
     def never_empty(self, text: str, prefix: str = "") -> str:
@@ -141,7 +141,7 @@ def readable(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def _special_tokens(backend: Any) -> tuple[list[int], list[int]]:
+def special_tokens(backend: Any) -> tuple[list[int], list[int]]:
     """The special tokens that the tokenizer puts before and after a text."""
     plain = backend.encode("a", add_special_tokens=False).ids
     framed = backend.encode("a").ids
@@ -151,9 +151,9 @@ def _special_tokens(backend: Any) -> tuple[list[int], list[int]]:
     raise EncoderUnavailable("the model's tokenizer changes a text's tokens when it adds special tokens")
 
 
-def _shortened(text: str, tokens: int) -> str:
+def shorten(text: str, tokens: int) -> str:
     """`text` up to a white space far behind its first `tokens` tokens; tokenizing the rest is not worth the time."""
-    enough = (tokens + _SPARE_TOKENS) * _CHARACTERS_A_TOKEN
+    enough = (tokens + FAR_BEYOND) * _CHARACTERS_A_TOKEN
     if len(text) <= 2 * enough:
         return text
     end = text.find(" ", enough, 2 * enough)

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
 from .errors import ModelDamaged, UnusableModel
+from .layers import accepted, run_to_stop, stop_before
 from .locations import require_usable, weight_files
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 logger = logging.getLogger(__name__)
@@ -100,6 +102,10 @@ class FrozenLM:
         Most tokens of one input.
     causal : bool
         Whether `module` has the language-model head.
+    decoder : bool
+        Whether the checkpoint is a causal language model: its layers can be stopped at and it has an unembedding.
+    pad_id : int
+        The token that fills rows up; whatever it is, it is masked.
     device, dtype : torch.device, torch.dtype
     """
 
@@ -107,6 +113,7 @@ class FrozenLM:
         self._loaded = loaded
         self.folder = folder
         self.causal = causal
+        self.decoder: bool = loaded.causal
         self.attention = attention
         self.tokenizer = loaded.tokenizer
         self.config = loaded.module.config
@@ -117,12 +124,13 @@ class FrozenLM:
         parameter = next(loaded.module.parameters())
         self.device: torch.device = parameter.device
         self.dtype: torch.dtype = parameter.dtype
-        self._pad = _first_number(text_config.pad_token_id, self.tokenizer.pad_token_id, 0)
+        self.pad_id = _first_number(text_config.pad_token_id, self.tokenizer.pad_token_id, 0)
         self._seconds = 0.0
         self._lock = threading.Lock()
         self._states_lock = threading.Lock()
         self._runner: Any = None
         self._states_runner: Any = None
+        self._stopping: dict[int, Any] = {}
 
     @classmethod
     def load(
@@ -132,7 +140,7 @@ class FrozenLM:
         causal: bool = False,
         device: str = "auto",
         dtype: str = "float32",
-        attention: str = "sdpa",
+        attention: str = "auto",
     ) -> FrozenLM:
         """Load the model in `folder`, or take the tensors that this process has loaded before.
 
@@ -147,7 +155,7 @@ class FrozenLM:
         dtype : str
             ``float32``, ``bfloat16`` or ``float16``.
         attention : str
-            ``sdpa`` or ``eager``.
+            ``sdpa``, ``eager``, or ``auto``: sdpa where the architecture has it (Gemma 2 has not), else eager.
 
         Raises
         ------
@@ -177,7 +185,7 @@ class FrozenLM:
 
     @property
     def forward_seconds(self) -> float:
-        """Time spent in forward passes of `token_states` and `all_states` (and within `timed`), in seconds."""
+        """Time spent in forward passes of `token_states`, `states_at`, `all_states` and within `timed`, in seconds."""
         return self._seconds
 
     @property
@@ -231,6 +239,76 @@ class FrozenLM:
         states = torch.stack([layer.float() for layer in output.hidden_states])
         return states.masked_fill(~mask[None, :, :, None], 0.0), mask
 
+    def states_at(self, input_ids: Sequence[Sequence[int]], layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of one layer; a causal model does not run the layers above it.
+
+        Parameters
+        ----------
+        input_ids : sequence of sequences of int
+            As for `token_states`.
+        layer : int
+            0 for the embeddings, k for the states after k layers, `layers` for the last after the final norm: the
+            index into transformers' ``hidden_states``.
+
+        Returns
+        -------
+        states : float32, shape (batch, longest, `width`), on the model's device
+            Zero where `mask` is False.
+        mask : bool, shape (batch, longest)
+
+        Raises
+        ------
+        UnusableModel
+            A causal model whose layers cannot be found.
+        """
+        if not 0 <= layer <= self.layers:
+            raise ValueError(f"layer is between 0 and {self.layers}, not {layer}")
+        if layer == self.layers:
+            return self.token_states(input_ids)
+        if not self.decoder:
+            states, mask = self.all_states(input_ids)
+            return states[layer], mask
+        import torch
+
+        with self._lock:
+            if layer not in self._stopping:
+                self._stopping[layer] = self.tree_to(layer)
+        inputs, mask = self._batch(input_ids)
+        with self.timed(), torch.no_grad():
+            reached = run_to_stop(self._stopping[layer], {**inputs, "use_cache": False})
+        return reached.float().masked_fill(~mask[:, :, None], 0.0), mask
+
+    def tree_to(self, layer: int) -> torch.nn.Module:
+        """A new tree without head that ends with the states of `layer`, for `layers.run_to_stop`.
+
+        With `layer` equal to `layers` it is a whole one, to be run as usual.
+        """
+        tree = _tree(self._loaded, causal=False, attention=self.attention)
+        if layer < self.layers:
+            stop_before(tree, layer)
+        return tree
+
+    def width(self, layer: int) -> int:
+        """Length of the states of `layer`; in a few models (small OPT) the last layer's are projected to another."""
+        projected = getattr(self.config.get_text_config(), "word_embed_proj_dim", None)
+        return int(projected) if layer == self.layers and projected else self.hidden_size
+
+    def unembedding(self) -> np.ndarray:
+        """The matrix that turns final states into logits: float32, shape (vocabulary, width of the last layer).
+
+        Raises
+        ------
+        UsageError
+            The model has none: it is not a causal language model.
+        """
+        head = self._loaded.module.get_output_embeddings() if self.decoder else None
+        if head is None:
+            raise UsageError(
+                f"The model in {self.folder} has no unembedding matrix; choose a causal language model, or a "
+                "post-processing without embedfilter."
+            )
+        return head.weight.detach().float().cpu().numpy()
+
     @contextmanager
     def timed(self) -> Iterator[None]:
         """Count the time within as `forward_seconds`: for callers that run a tree of `module` themselves."""
@@ -250,7 +328,7 @@ class FrozenLM:
             raise ValueError("every input needs at least one token")
         if max(lengths) > self.window:
             raise ValueError(f"an input of {max(lengths)} tokens is longer than the model's window of {self.window}")
-        ids = torch.full((len(lengths), max(lengths)), self._pad, dtype=torch.long)
+        ids = torch.full((len(lengths), max(lengths)), self.pad_id, dtype=torch.long)
         for row, row_ids in enumerate(input_ids):
             ids[row, : len(row_ids)] = torch.as_tensor(row_ids, dtype=torch.long)
         ids = ids.to(self.device)
@@ -265,13 +343,10 @@ class FrozenLM:
     def _run(self, tree: Any, inputs: dict[str, Any]) -> Any:
         import torch
 
-        accepted = inspect.signature(tree.forward).parameters
-        if "use_cache" in accepted:
+        if "use_cache" in inspect.signature(tree.forward).parameters:
             inputs = {**inputs, "use_cache": False}
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
-            inputs = {name: value for name, value in inputs.items() if name in accepted}
         with self.timed(), torch.no_grad():
-            return tree(**inputs)
+            return tree(**accepted(tree, inputs))
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":
@@ -369,6 +444,8 @@ def _tree(loaded: _Loaded, *, causal: bool, attention: str) -> Any:
     }
     shared |= {id(buffer): buffer.detach() for buffer in loaded.module.buffers()}
     tree = copy.deepcopy(root, shared)
+    if attention == "auto":
+        attention = "sdpa" if getattr(tree, "_supports_sdpa", False) else "eager"
     if tree.config._attn_implementation != attention:
         try:
             tree.set_attn_implementation(attention)

@@ -1,7 +1,9 @@
 """Tiny random transformers models with a real trained tokenizer, written to a folder in well under a second.
 
 Encoder kinds: ``bert`` (WordPiece, [CLS] and [SEP]). Causal kinds: ``llama`` (byte BPE, begins with <s>, no padding
-token), ``qwen2`` (byte BPE, adds no special token), ``gpt2``, ``opt`` (learned positions with an offset).
+token), ``qwen2`` (byte BPE, adds no special token), ``gpt2``, ``opt`` (learned positions with an offset), ``gpt-neox``
+(parallel attention and feed-forward), ``mistral`` and ``gemma2`` (SentencePiece-style BPE that puts a space before every
+text; attention windows shorter than a long text; gemma2 scales its embeddings).
 """
 
 from __future__ import annotations
@@ -87,6 +89,28 @@ def train_byte_bpe(*, begins: bool, pads: bool = True, size: int = 500):
     )
 
 
+def train_sentence_piece(size: int = 800):
+    """A BPE tokenizer as SentencePiece models come: a space put before every text, no pre-tokenizing, byte fallback."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    special = ["<s>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    # Training alone needs the words apart: a merge across them would be a whole sentence.
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=size, special_tokens=special))
+    tokenizer.pre_tokenizer = None
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=WINDOW
+    )
+
+
 def _bert(tokenizer, config):
     from transformers import BertConfig
 
@@ -162,10 +186,36 @@ def _opt(tokenizer, config):
     )
 
 
+def _gpt_neox(tokenizer, config):
+    from transformers import GPTNeoXConfig
+
+    return GPTNeoXConfig(
+        **{
+            "vocab_size": len(tokenizer),
+            "hidden_size": WIDTH,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": 4,
+            "intermediate_size": 2 * WIDTH,
+            "max_position_embeddings": WINDOW,
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            **config,
+        }
+    )
+
+
+def _windowed(name):
+    build = _llama_like(name)
+    return lambda tokenizer, config: build(tokenizer, {"sliding_window": 40, "head_dim": WIDTH // 4, **config})
+
+
 KINDS = {
     "bert": (train_word_piece, _bert),
     "llama": (lambda: train_byte_bpe(begins=True, pads=False), _llama_like("LlamaConfig")),
     "qwen2": (lambda: train_byte_bpe(begins=False), _llama_like("Qwen2Config")),
     "gpt2": (lambda: train_byte_bpe(begins=False, pads=False), _gpt2),
     "opt": (lambda: train_byte_bpe(begins=True), _opt),
+    "gpt-neox": (lambda: train_byte_bpe(begins=False), _gpt_neox),
+    "mistral": (train_sentence_piece, _windowed("MistralConfig")),
+    "gemma2": (train_sentence_piece, _windowed("Gemma2Config")),
 }

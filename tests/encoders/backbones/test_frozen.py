@@ -16,7 +16,7 @@ from slotrag.encoders.backbones.errors import ModelDamaged, UnusableModel
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.backbones.hardware import cores, measure_tokens_per_second, memory_bytes
 
-CAUSAL = ["llama", "qwen2", "gpt2", "opt"]
+CAUSAL = ["llama", "qwen2", "gpt2", "opt", "gpt-neox", "mistral", "gemma2"]
 KINDS = ["bert", *CAUSAL]
 BATCH = [[5, 6, 7], [9], [4, 8, 15, 16, 23, 42, 10, 11], [12, 13]]
 
