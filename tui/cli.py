@@ -37,10 +37,10 @@ COMMANDS = {
     "rebuild": "Make a collection anew, also with another encoder.",
     "doctor": "Check the library and this installation.",
     "models": "List, fetch and import language models.",
-    "encoders": "List encoders and show their fingerprints.",
+    "encoders": "List, calibrate and export encoders.",
     "sessions": "List, show, export and delete conversations.",
     "config": "Show and change settings.",
-    "eval": "Measure retrieval on a data set.",
+    "eval": "Measure retrieval and encoders.",
 }
 """Each command with its line in ``--help``; its module in `commands` has the same name (``eval`` -> ``evaluation``)."""
 

@@ -1,4 +1,4 @@
-"""``slotrag eval``: measure how good the retrieval is on a data set with known answers."""
+"""``slotrag eval``: measure how good the retrieval and the encoders are on data with known answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ..invocation import Invocation
 from ..output import clean, say, say_json
 from ..paths import given_path
 from ..retrieval_options import AsJson
+from .evaluation_texts import classification, sts
 
 if TYPE_CHECKING:
     from ...rag.evaluation.retrieval import RetrievalScores
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure retrieval on a data set."
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure retrieval and encoders."
 )
 
 
@@ -74,6 +75,10 @@ def retrieval(
         say_json(scores.to_json())
     else:
         _show(scores)
+
+
+app.command()(sts)
+app.command()(classification)
 
 
 def _show(scores: RetrievalScores) -> None:

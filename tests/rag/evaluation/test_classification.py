@@ -1,0 +1,165 @@
+"""Logistic regression on vectors: against scikit-learn by hand, the three protocols, and files that are wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from slotrag import SlotragError, UsageError
+from slotrag.encoders.registry import create
+from slotrag.rag.evaluation.classification import evaluate_classification, read_labelled
+from slotrag.rag.evaluation.errors import DatasetError
+from slotrag.rag.events import Cancelled, CancelToken, Progress
+
+TOPICS = {
+    "heating": ["boiler", "radiator", "warm", "heat", "service"],
+    "travel": ["tram", "train", "ticket", "station", "leave"],
+    "fruit": ["apple", "pear", "plum", "ripe", "tree"],
+}
+OTHERS = ["the", "a", "is", "my", "when", "please", "today", "new"]
+
+
+def write(path: Path, count: int, seed: int) -> Path:
+    """Texts of few words of their topic among others, so that some are told wrongly."""
+    generator = np.random.default_rng(seed)
+    lines = ["text,category"]
+    for number in range(count):
+        topic = list(TOPICS)[number % 3]
+        words = [*generator.choice(TOPICS[topic], 1), *generator.choice(OTHERS, 4)]
+        if number % 5 == 0:
+            words[0] = str(generator.choice(TOPICS["fruit"]))
+        lines.append(f"{' '.join(words)},{topic}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return write(tmp_path / "train.csv", 90, 0), write(tmp_path / "test.csv", 60, 1)
+
+
+def vectors(path: Path, encoder: str) -> tuple[np.ndarray, np.ndarray]:
+    data = read_labelled(path)
+    return create(encoder).encode_documents(data.texts), np.asarray(data.labels)
+
+
+def test_full_equals_scikit_learn_by_hand(files: tuple[Path, Path], hashing_encoder: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import f1_score
+
+    found = evaluate_classification(*files, encoder=hashing_encoder, protocol="full")
+    (known, labels), (asked, wanted) = (vectors(path, hashing_encoder) for path in files)
+    predicted = LogisticRegression(C=1.0, max_iter=100).fit(known, labels).predict(asked)
+    assert found.scores["accuracy"].value == pytest.approx((predicted == wanted).mean())
+    assert found.scores["macro_f1"].value == pytest.approx(f1_score(wanted, predicted, average="macro"))
+    assert found.scores["accuracy"].low < found.scores["accuracy"].value < found.scores["accuracy"].high
+    assert (found.labels, found.train_texts, found.test_texts, found.c, found.converged) == (3, 90, 60, 1.0, True)
+
+
+def test_mteb_trains_on_a_few_of_each_label(files: tuple[Path, Path], hashing_encoder: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    found = evaluate_classification(*files, encoder=hashing_encoder, per_label=4, draws=3)
+    (known, labels), (asked, wanted) = (vectors(path, hashing_encoder) for path in files)
+    order, accuracies = list(range(90)), []
+    for _ in range(3):
+        np.random.RandomState(42).shuffle(order)
+        chosen = [place for label in TOPICS for place in [p for p in order if labels[p] == label][:4]]
+        predicted = LogisticRegression(max_iter=100).fit(known[chosen], labels[chosen]).predict(asked)
+        accuracies.append((predicted == wanted).mean())
+    assert found.scores["accuracy"].value == pytest.approx(np.mean(accuracies), abs=0.02)
+    assert (found.scores["accuracy"].low, found.scores["accuracy"].high) == (
+        pytest.approx(min(accuracies), abs=0.02), pytest.approx(max(accuracies), abs=0.02),
+    )  # fmt: skip
+    assert (found.draws, found.per_label) == (3, 4)
+    whole = evaluate_classification(*files, encoder=hashing_encoder, protocol="full")
+    assert whole.scores["accuracy"].value > found.scores["accuracy"].value
+    every = evaluate_classification(*files, encoder=hashing_encoder, per_label=1000, draws=1)
+    assert every.scores["accuracy"].value == pytest.approx(whole.scores["accuracy"].value)
+
+
+def test_senteval_chooses_c_on_the_training_texts(files: tuple[Path, Path], hashing_encoder: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+    found = evaluate_classification(*files, encoder=hashing_encoder, protocol="senteval")
+    known, labels = vectors(files[0], hashing_encoder)
+    folds = StratifiedKFold(10, shuffle=True, random_state=1111)
+    choices = [2.0**power for power in range(-2, 4)]
+    means = [cross_val_score(LogisticRegression(C=c), known, labels, cv=folds).mean() for c in choices]
+    assert found.c == choices[int(np.argmax(means))]
+
+
+def test_forms_of_files(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    wanted = read_labelled(files[0])
+    rows = list(zip(wanted.texts, wanted.labels, strict=True))
+    (tmp_path / "a.tsv").write_text("Intent\tUtterance\n" + "".join(f"{label}\t{text}\n" for text, label in rows))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows))
+    (tmp_path / "c.csv").write_text("frage,art\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    for found in (
+        read_labelled(tmp_path / "a.tsv"),
+        read_labelled(tmp_path / "b.jsonl"),
+        read_labelled(tmp_path / "c.csv", columns=["frage", "art"]),
+    ):
+        assert (found.texts, found.labels) == (wanted.texts, wanted.labels)
+
+
+def test_numbers_are_labels(tmp_path: Path) -> None:
+    (tmp_path / "n.jsonl").write_text('{"text":"a","label":0}\n{"text":"b","label":1}\n')
+    assert read_labelled(tmp_path / "n.jsonl").labels == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "text,label\n", "it holds no text"),
+        ("t.csv", "words,label\na,b\n", "line 1: there is no column 'text'; there are words, label"),
+        ("t.csv", "text,kind\na,b\n", "line 1: there is no column 'label'"),
+        ("t.csv", "text,label\na,b\n ,c\n", "line 3: there is no text"),
+        ("t.csv", "text,label\na,b\nc,\n", "line 3: there is no label"),
+        ("t.jsonl", '{"text":"a","label":"b"}\n{"text":"a"}\n', "line 2: there is no label"),
+        ("t.jsonl", '{"text":"a","label":true}\n', "line 1: there is no label"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DatasetError) as caught:
+        read_labelled(tmp_path / name)
+    assert message in str(caught.value)
+
+
+def test_wrong_calls(files: tuple[Path, Path], hashing_encoder: str, tmp_path: Path) -> None:
+    for options in ({"protocol": "sent"}, {"per_label": 0}, {"draws": 0}, {"columns": ["text"]}):
+        with pytest.raises(UsageError):
+            evaluate_classification(*files, encoder=hashing_encoder, **options)
+    one = tmp_path / "one.csv"
+    one.write_text("text,label\na,x\nb,x\n")
+    with pytest.raises(DatasetError, match="two labels are needed"):
+        evaluate_classification(one, files[1], encoder=hashing_encoder)
+    few = tmp_path / "few.csv"
+    few.write_text("text,label\na,x\nb,y\nc,y\n")
+    with pytest.raises(SlotragError, match="at least two training texts"):
+        evaluate_classification(few, files[1], encoder=hashing_encoder, protocol="senteval")
+
+
+def test_without_scikit_learn_the_extra_is_named(
+    files: tuple[Path, Path], hashing_encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(SlotragError, match=r"pip install 'slotrag\[eval\]'"):
+        evaluate_classification(*files, encoder=hashing_encoder)
+
+
+@pytest.mark.parametrize("protocol", ["mteb", "senteval", "full"])
+def test_cancellation(files: tuple[Path, Path], hashing_encoder: str, protocol: str) -> None:
+    token = CancelToken()
+
+    def listen(report: Progress) -> None:
+        if report.stage == "evaluate":
+            token.cancel()
+
+    with pytest.raises(Cancelled):
+        evaluate_classification(*files, encoder=hashing_encoder, protocol=protocol, progress=listen, cancel=token)
