@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..storage.records import CollectionRecord
 from .collection_search import Clock, CollectionSearch, Means
 from .fusion import BETWEEN_COLLECTIONS, HYBRID, FusionSettings
+from .language_share import question_notice
 from .query import Request
 from .results import Hit
 
@@ -49,6 +50,7 @@ class Retriever:
     ) -> None:
         self._catalog = catalog
         self._sizes: dict[int, tuple[int, int]] = {}
+        self._unable: set[int] = set()
         self._means = Means(catalog, keeper, encoder, self._passages, fusion)
 
     def retrieve(self, request: Request, collections: Sequence[CollectionRecord]) -> Found:
@@ -65,7 +67,18 @@ class Retriever:
         lists = [search.run() for search in searches]
         hits = lists[0] if len(lists) == 1 else between_collections(lists)
         ranked = [replace(hit, rank=rank) for rank, hit in enumerate(hits[: request.k], start=1)]
-        return Found(ranked, clock.milliseconds(), [notice for search in searches for notice in search.notices])
+        notices = [notice for search in searches for notice in search.notices]
+        return Found(ranked, clock.milliseconds(), notices + self._unread(request, collections))
+
+    def _unread(self, request: Request, collections: Sequence[CollectionRecord]) -> list[str]:
+        """What is to be said of encoders that do not read the query's language, of each collection once."""
+        if request.mode == "lexical":
+            return []
+        new = [collection for collection in collections if collection.id not in self._unable]
+        notice = question_notice(new, request.query)
+        if notice:
+            self._unable.update(collection.id for collection in new)
+        return notice
 
     def _passages(self, collection: CollectionRecord) -> int:
         """Number of passages of a collection, counted once for each of its states."""
