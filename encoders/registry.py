@@ -55,9 +55,12 @@ def _load(name: str) -> type[Encoder]:
     point = _find(name)
     try:
         encoder_class = point.load()
-    except (ImportError, AttributeError) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # another's module may raise anything, even SystemExit: it ends no program of ours
         raise EncoderUnavailable(
-            f"the encoder {name!r} cannot be loaded from {_origin(point)} ({error}): reinstall that package"
+            f"the encoder {name!r} cannot be loaded from {_origin(point)} ({_reason(error)}): reinstall or remove "
+            "that package"
         ) from error
     if not (isinstance(encoder_class, type) and issubclass(encoder_class, Encoder)):
         raise EncoderUnavailable(
@@ -79,6 +82,13 @@ def _find(name: str) -> EntryPoint:
         origins = " and ".join(sorted(_origin(point) for point in points.values()))
         raise EncoderUnavailable(f"the encoder name {name!r} is registered by {origins}: remove one of them")
     return next(iter(points.values()))
+
+
+def _reason(error: BaseException) -> str:
+    """The error's first line; its class where it is no import error or says nothing."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    kind = type(error).__name__
+    return line if line and isinstance(error, ImportError) else f"{kind}: {line}" if line else kind
 
 
 def _origin(point: EntryPoint) -> str:

@@ -23,6 +23,8 @@ SUPPORT = Path(__file__).parent / "support"
 PLUGIN = SUPPORT / "plugin"
 KEPT_VARIABLES = {"SLOTRAG_MODELS"}
 
+collect_ignore = ["support"]  # the example package there has tests of its own
+
 # Helpers for tests are imported by their bare name: ``from tiny_models import write_bert``.
 sys.path.insert(0, str(SUPPORT))
 
