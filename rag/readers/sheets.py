@@ -5,6 +5,7 @@ Formulas give the values that the program saved last; one never calculated gives
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from .builder import DocumentBuilder
 from .tables import table_lines
 
 MAXIMUM_CELLS = 50_000_000
-"""Most cells of a sheet, empty ones before the last of a row counted; a lone value far to the right makes many."""
+"""Most cells of a workbook, empty ones before the last of a row counted; a lone value far to the right makes many."""
 
 MAXIMUM_ROWS = 1_048_576
 """Most rows of a sheet, by the format; a number beyond it stands in broken files only."""
+
+MAXIMUM_ROWS_TOGETHER = 8 * MAXIMUM_ROWS
+"""Most rows of a workbook, empty ones before the last of a sheet counted; a lone value far down makes many."""
 
 
 class SheetsReader(Reader):
@@ -41,8 +45,9 @@ class SheetsReader(Reader):
         with path.open("rb") as stream:  # by its name the library would refuse a file with another suffix
             workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True, keep_links=False)
             builder.title = workbook.properties.title or ""
+            walked: Counter[str] = Counter()
             for sheet in workbook.worksheets:
-                lines = [line for line in table_lines(_rows(sheet)) if line]
+                lines = [line for line in table_lines(_rows(sheet, walked)) if line]
                 if lines:
                     builder.heading(sheet.title, 1)
                     builder.add("table", "\n".join(lines))
@@ -51,16 +56,25 @@ class SheetsReader(Reader):
         return builder.document()
 
 
-def _rows(sheet: Any) -> Iterator[tuple[object, ...]]:
-    """The rows that hold something, without the empty cells at their ends."""
+def _rows(sheet: Any, walked: Counter[str]) -> Iterator[tuple[object, ...]]:
+    """The rows that hold something, without the empty cells at their ends.
+
+    `walked` counts rows and cells over the sheets of a workbook: each takes time, also those that hold nothing.
+    """
     sheet.reset_dimensions()  # some programs write a wrong size, which would cut the sheet
-    cells = 0
+    left = MAXIMUM_ROWS_TOGETHER - walked["rows"]
+    number = 0
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):  # those that the file leaves out come as empty
-        cells += len(row)
         if number > MAXIMUM_ROWS:
             raise ReadError(f"refused: more than {MAXIMUM_ROWS:,} rows in a sheet, the most that the format allows")
-        if cells > MAXIMUM_CELLS:
-            raise ReadError(f"refused: more than {MAXIMUM_CELLS // 1_000_000} million cells in a sheet")
+        if number > left:
+            raise ReadError(f"refused: more than {MAXIMUM_ROWS_TOGETHER:,} rows in all sheets together")
+        if not row:
+            continue
+        walked["cells"] += len(row)
+        if walked["cells"] > MAXIMUM_CELLS:
+            raise ReadError(f"refused: more than {MAXIMUM_CELLS // 1_000_000} million cells in all sheets together")
         last = max((column for column, cell in enumerate(row, 1) if cell is not None), default=0)
         if last:
             yield row[:last]
+    walked["rows"] += number

@@ -8,7 +8,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 from slotrag.rag.documents import ReadError
-from slotrag.rag.readers import read, tables
+from slotrag.rag.readers import read, sheets, tables
 
 
 def test_sheets_are_headings_and_rows_name_their_columns(tmp_path: Path) -> None:
@@ -37,6 +37,23 @@ def test_a_row_beyond_the_format_is_refused(tmp_path: Path, number: int) -> None
         for name in whole.namelist():
             archive.writestr(name, whole.read(name).replace(b'<row r="1"', b'<row r="%d"' % number))
     with pytest.raises(ReadError, match="1,048,576 rows"):
+        read(path)
+
+
+@pytest.mark.parametrize(("row", "column", "reason"), [(900, 1, "1,000 rows in all"), (1, 900, "million cells in all")])
+def test_many_sheets_that_are_empty_but_for_a_far_cell_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: int, column: int, reason: str
+) -> None:
+    monkeypatch.setattr(sheets, "MAXIMUM_ROWS_TOGETHER", 1000)
+    monkeypatch.setattr(sheets, "MAXIMUM_CELLS", 1000)
+    book = openpyxl.Workbook()
+    book.worksheets[0].cell(row, column, "Seoul")
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    assert "Seoul" in read(path).text
+    book.create_sheet("second").cell(row, column, "Busan")
+    book.save(path)
+    with pytest.raises(ReadError, match=reason):
         read(path)
 
 
