@@ -28,6 +28,18 @@ def test_front_matter_gives_the_title_and_no_passage(tmp_path: Path, hashing_enc
     assert "\n".join(whole.split("\n")[first - 1 : last]) == hits[0].text
 
 
+@pytest.mark.parametrize("mode", ["dense", "lexical"])
+def test_a_title_in_front_matter_alone_is_searchable(tmp_path: Path, hashing_encoder: str, mode: str) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("---\ntitle: 'Zeppelin journeys'\ndate: 2020\n---\nThey began in May.\n")
+    (docs / "b.md").write_text("They ended in June.\n")
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        hit = library.search("zeppelin", mode=mode).hits[0]
+    assert (hit.path, hit.text) == ("a.md", "They began in May.")
+
+
 @pytest.mark.parametrize(
     "text", [FRONT, FRONT.rstrip("\n"), FRONT + "\n \n", "---\nA rule, and no end of it.\n", "---"]
 )
