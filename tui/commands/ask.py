@@ -25,12 +25,18 @@ def ask(
     min_score: options.MinimumScore = None,
     diversity: options.Diversity = None,
     form: Annotated[
-        str | None, typer.Option("--context", metavar="auto|slots|text", help="How the decoder gets the passages.")
+        str | None,
+        typer.Option("--context", metavar="auto|slots|text", help="How the decoder gets the passages. [default: auto]"),
     ] = None,
     decoder: Annotated[
-        str | None, typer.Option("--decoder", metavar="MODEL", help="Model that answers: a name, folder or hub id.")
+        str | None,
+        typer.Option(
+            "--decoder", metavar="MODEL", help="Model that answers: a name, folder or hub id. [default: smollm2-135m]"
+        ),
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", help="Most tokens of the answer. [default: 256]")
+    ] = None,
     session: Annotated[
         str | None, typer.Option("--session", help="Conversation to continue: its id or the beginning of that.")
     ] = None,
