@@ -244,6 +244,23 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     return json.loads(data[len(_MAGIC) : end]), end + 1
 
 
+def require_possible(steps: Steps, dimension: int) -> None:
+    """Refuse steps that no vectors of this dimension allow, before anything is encoded for them.
+
+    Raises
+    ------
+    slotrag.UsageError
+    """
+    for step in steps:
+        whole = step.name in ("whiten", "embedfilter")
+        most = dimension if whole else dimension - 1
+        if step.number > most:
+            advice = f"choose {step.name}={most} or less" if most else "leave it out"
+            raise PostprocessingError(f"{str(step)!r} is too much for vectors of {dimension} dimensions: {advice}.")
+        if whole:
+            dimension = step.number or max(dimension // 2, 1)
+
+
 def fit(steps: str, vectors: Iterable[np.ndarray], *, unembedding: np.ndarray | None = None) -> Postprocessing:
     """Fit steps to vectors, read once; memory grows with the dimension's square and not with the vectors.
 

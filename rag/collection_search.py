@@ -53,7 +53,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a search works with."""
+    """What a search works with; `encoder` gives the vectors that a collection compares, post-processed."""
 
     catalog: Catalog
     keeper: IndexKeeper
@@ -161,7 +161,8 @@ class CollectionSearch:
             return
         query = self._query_vector()
         with self._clock.part("database"):
-            for ids, vectors in self._catalog.vectors(self._collection.id, np.array(list(lacking), dtype=np.int64)):
+            wanted = np.array(list(lacking), dtype=np.int64)
+            for ids, vectors in self._means.keeper.vectors(self._collection, wanted):
                 for passage_id, cosine in zip(ids.tolist(), vectors @ query, strict=True):
                     lacking[passage_id].cosine = float(cosine)
 
@@ -186,9 +187,10 @@ class CollectionSearch:
 
     def _vectors(self, candidates: Sequence[Candidate]) -> np.ndarray:
         places = {c.passage_id: row for row, c in enumerate(candidates)}
-        found = np.zeros((len(candidates), self._collection.dimension), dtype=np.float32)
+        keeper = self._means.keeper
+        found = np.zeros((len(candidates), keeper.dimension(self._collection)), dtype=np.float32)
         with self._clock.part("database"):
-            for ids, vectors in self._catalog.vectors(self._collection.id, np.array(list(places), dtype=np.int64)):
+            for ids, vectors in keeper.vectors(self._collection, np.array(list(places), dtype=np.int64)):
                 found[[places[passage_id] for passage_id in ids.tolist()]] = vectors
         return found
 

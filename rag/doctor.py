@@ -6,6 +6,7 @@ It mends what the library itself can make anew. What only the documents' files h
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from .index_run import Parts, pending
 from .indexing import BATCH_TEXTS
 from .maintenance import shown
 from .passages import encoder_input
+from .postprocessing import PostprocessingLost
+from .refitting import Refit
 from .scanning import PENDING
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from ..storage import Catalog
 
 _STALE_SECONDS = 3600
-_INDEX_FILE = re.compile(r"collection-\d+\.index(\.\w+\.part)?")
+_INDEX_FILE = re.compile(r"collection-\d+(\.\d+)?\.index(\.\w+\.part)?")
 _OF_SQLITE_INDEX = re.compile("(missing from|entries in) index")
 _START_AGAIN = "restore library.db from a backup, or delete it and run slotrag index again"
 
@@ -60,6 +63,7 @@ def examine(parts: Parts, models: ModelStore, *, fix: bool) -> list[Finding]:
     if any(finding.command == _START_AGAIN for finding in findings):
         return findings  # what such a file says of its rows is worth nothing
     findings += [
+        *(finding for record in parts.catalog.collections() for finding in _postprocessing(parts, record, fix)),
         *(finding for record in parts.catalog.collections() for finding in _index_file(parts, record, fix)),
         *_leftovers(parts, fix),
         *(finding for record in shown(parts.catalog.collections()) for finding in _collection(parts, record, models)),
@@ -133,6 +137,30 @@ def _encode(parts: Parts, record: CollectionRecord, passage_ids: np.ndarray) -> 
     parts.keeper.forget(record.id)
 
 
+def _postprocessing(parts: Parts, record: CollectionRecord, fix: bool) -> Iterator[Finding]:
+    """Statistics that are lost are fitted anew where the steps are known; otherwise the vectors go without."""
+    try:
+        parts.keeper.postprocessings.of(record)
+    except PostprocessingLost as error:
+        refit = Refit(parts)
+        steps = refit.steps_of(record)
+        told = f"{str(error).partition(': run')[0]}; {f'{steps} is fitted anew' if steps else 'it goes without'}."
+        if not fix:
+            yield Finding("postprocessing", "error", told, command="slotrag doctor --fix")
+            return
+        try:
+            _, notices = refit.run(record, steps)
+        except SlotragError as failure:
+            command = f"slotrag rebuild --collection {shlex.quote(record.name)} --postprocessing none"
+            yield Finding("postprocessing", "error", f"{told} That failed: {failure}", command=command)
+        else:
+            yield Finding("postprocessing", "error", " ".join([told, *notices]), True)
+    else:
+        if record.postprocessing:
+            message = f"The post-processing of collection {record.name} has its statistics."
+            yield Finding("postprocessing", "ok", message)
+
+
 def _index_file(parts: Parts, record: CollectionRecord, fix: bool) -> Iterator[Finding]:
     problem = parts.keeper.problem(record)
     if problem is None:
@@ -148,7 +176,7 @@ def _index_file(parts: Parts, record: CollectionRecord, fix: bool) -> Iterator[F
 def _leftovers(parts: Parts, fix: bool) -> Iterator[Finding]:
     """Files of killed runs and of removed collections."""
     folder = parts.catalog.folder
-    known = {parts.keeper.path(record.id) for record in parts.catalog.collections()}
+    known = {parts.keeper.path(record) for record in parts.catalog.collections()}
     ours = [path for path in folder.iterdir() if path not in known and _INDEX_FILE.fullmatch(path.name)]
     now = time.time()
     for path in sorted(ours):

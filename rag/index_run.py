@@ -24,6 +24,7 @@ from .language_share import main_language, multilingual_notice
 from .locking import WriterLock
 from .noise import noise_level, questions
 from .planning import plan
+from .postprocessing import ENCODER, suggested, to_store
 from .results import IndexReport
 from .scanning import PENDING, SEARCHABLE, ReaderVersions, Scan, Scanner
 from .sources import Target, targets
@@ -49,6 +50,15 @@ class Parts:
     keeper: IndexKeeper
     shelf: EncoderShelf
     settings: Settings
+
+    def encoder(self, collection: CollectionRecord) -> Encoder:
+        """A collection's encoder, giving the vectors that the collection compares: post-processed.
+
+        Raises
+        ------
+        FingerprintMismatch, PostprocessingLost
+        """
+        return self.keeper.encoder(collection, self.shelf.of(collection))
 
 
 @dataclass(slots=True)
@@ -230,21 +240,23 @@ class IndexRun:
             report.notices.append(sentence)
 
     def _measured(self, collection: CollectionRecord, language: str) -> CollectionRecord:
-        encoder = self.parts.shelf.of(collection)
-        asked = questions(language)
-        found, _ = self.parts.keeper.search(collection, encoder.encode_queries(asked), 1)
+        asked = self.parts.encoder(collection).encode_queries(questions(language))
+        found, _ = self.parts.keeper.search(collection, asked, 1)
         level = noise_level([float(scores[0]) for _, scores in found if len(scores)])
         return self.parts.catalog.update_collection(collection.id, noise_level=level)
 
 
 def create_collection(parts: Parts, name: str, encoder: Encoder) -> CollectionRecord:
-    """Make an empty collection under `encoder`, split as the settings say, with its index file."""
+    """Make an empty collection under `encoder`, split as the settings say, with the post-processing that the encoder
+    brings along and with its index file."""
+    own = suggested(encoder)
     record = parts.catalog.create_collection(
         name,
         encoder=encoder.spec,
         fingerprint=encoder.fingerprint,
         dimension=encoder.dimension,
         splitting=splitting_for(encoder, parts.settings.passage_tokens),
+        postprocessing=to_store(own, ENCODER) if own is not None else None,
     )
     parts.keeper.begin(record)
     return record

@@ -237,16 +237,41 @@ class Library:
         collection: str | None = None,
         *,
         encoder: str | None = None,
+        postprocessing: str | None = None,
         wait: bool = True,
         progress: ProgressListener | None = None,
         cancel: CancelToken | None = None,
     ) -> IndexReport:
-        """Make a collection anew, with another encoder or splitting; the old one answers until the new one is whole."""
+        """Make a collection anew, with another encoder, splitting or post-processing.
+
+        The old one answers until the new one is whole.
+
+        Parameters
+        ----------
+        encoder : str, optional
+            Spec; by default the collection's own.
+        postprocessing : str, optional
+            Steps as in `slotrag.encoders.postprocessing.parse_steps`, such as ``mean+top=3`` or ``none``. Without
+            `encoder` only this changes: no document is read or encoded again. By default a collection keeps its steps,
+            fitted anew, or gets those that another encoder brings along.
+
+        Raises
+        ------
+        slotrag.UsageError
+            Steps that do not exist, or that the encoder or the number of passages does not allow.
+        slotrag.SlotragError
+            See `slotrag.rag.rebuilding.Rebuild.run`.
+        """
+        from ..encoders.postprocessing import parse_steps
         from .rebuilding import Rebuild
 
+        steps = parse_steps(postprocessing) if postprocessing is not None else None
         with self._reporting(progress) as listener, self._writing(wait=wait, cancel=cancel):
+            rebuild = Rebuild(self._shared(), listener, cancel)
             record = self._catalog.collection(collection)
-            return Rebuild(self._shared(), listener, cancel).run(record, encoder)
+            if encoder is None and steps is not None:
+                return rebuild.postprocess(record, steps)
+            return rebuild.run(record, encoder, steps)
 
     def remove(self, path: Path | str, *, collection: str | None = None, wait: bool = True) -> int:
         """Erase what was indexed at `path`, in one collection or in all; the number of documents."""
@@ -328,7 +353,7 @@ class Library:
             catalog=self._catalog,
             retriever=self._retriever(),
             collections=self._chosen(collection),
-            encoder=self._shared().shelf.of,
+            encoder=self._shared().encoder,
             decoder=lambda: self._decoder(decoder or self.settings.decoder),
             settings=self.settings,
         )
@@ -444,7 +469,8 @@ class Library:
     def _shared(self) -> Parts:
         with self._lock:
             if self._parts is None:
-                shelf = EncoderShelf(self.models, device=self.settings.device, threads=self.settings.threads)
+                device, threads = self.settings.device, self.settings.threads
+                shelf = EncoderShelf(self.models, device=device, threads=threads, catalog=self._catalog)
                 self._parts = Parts(self._catalog, IndexKeeper(self._catalog, self._report), shelf, self.settings)
             return self._parts
 
@@ -452,7 +478,7 @@ class Library:
         parts = self._shared()
         with self._lock:
             if self._searcher is None:
-                self._searcher = Retriever(self._catalog, parts.keeper, parts.shelf.of)
+                self._searcher = Retriever(self._catalog, parts.keeper, parts.encoder)
             return self._searcher
 
     def _decoder(self, name: str) -> Decoder:

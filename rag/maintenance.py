@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import UsageError
+from ..encoders.postprocessing import LEAST_ROWS
 from ..storage.records import CollectionRecord, DocumentRecord, SourceRecord
 from .index_run import HIDDEN_PREFIX, Parts, shadow_of
 from .scanning import PENDING
@@ -47,6 +48,12 @@ class CollectionStatus:
         Cosine above which a passage counts as relevant.
     rebuilding : str or None
         Spec of the encoder of an interrupted `rebuild`.
+    postprocessing : str
+        Steps that the vectors go through before they are compared, or ``none``.
+    postprocessing_origin : str or None
+        Whose vectors its statistics come from: ``collection``, or ``encoder`` for those that it brings along.
+    postprocessing_fitted_on : int
+        Number of those vectors.
     """
 
     name: str
@@ -66,6 +73,14 @@ class CollectionStatus:
     noise_level: float | None
     sources: list[SourceStatus]
     rebuilding: str | None = None
+    postprocessing: str = "none"
+    postprocessing_origin: str | None = None
+    postprocessing_fitted_on: int = 0
+
+    @property
+    def fits_statistics(self) -> bool:
+        """Whether there are enough passages to fit a post-processing to."""
+        return self.passages >= LEAST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +114,19 @@ def collection_status(parts: Parts, record: CollectionRecord) -> CollectionStatu
     figures = catalog.statistics(record.id)
     documents = dict(figures.documents)
     shadow = shadow_of(catalog, record)
+    setting = catalog.postprocessing(record.id, record.postprocessing) if record.postprocessing else None
+    steps = "none" if record.postprocessing == 0 else "lost"
     return CollectionStatus(
         name=record.name, is_default=record.is_default, encoder=record.encoder, fingerprint=record.fingerprint,
         dimension=record.dimension, passage_tokens=record.splitting.get("tokens", 0),
         pending=documents.pop(PENDING, 0), documents=documents, passages=figures.passages, vectors=figures.vectors,
         vector_bytes=figures.vector_bytes, text_bytes=figures.text_bytes, index_state=keeper.state_on_disk(record),
-        index_bytes=_size(keeper.path(record.id)), noise_level=record.noise_level,
+        index_bytes=_size(keeper.path(record)), noise_level=record.noise_level,
         sources=[_source_status(source) for source in catalog.sources(record.id)],
         rebuilding=shadow.encoder if shadow is not None else None,
+        postprocessing=setting.steps if setting is not None else steps,
+        postprocessing_origin=setting.origin if setting is not None else None,
+        postprocessing_fitted_on=setting.fitted_on if setting is not None else 0,
     )  # fmt: skip
 
 
@@ -115,7 +135,7 @@ def library_status(parts: Parts) -> LibraryStatus:
     catalog = parts.catalog
     every = catalog.collections()
     files = {name: _size_with_log(catalog.folder / name) for name in ("library.db", "sessions.db", "slots.db")}
-    files["index"] = sum(_size(parts.keeper.path(record.id)) for record in every)
+    files["index"] = sum(_size(parts.keeper.path(record)) for record in every)
     held = len(catalog.sessions()) if (catalog.folder / "sessions.db").exists() else 0
     statuses = [collection_status(parts, record) for record in shown(every)]
     return LibraryStatus(

@@ -76,6 +76,8 @@ class IndexReport:
     encoded: int = 0
     seconds: float = 0.0
     forward_seconds: float = 0.0
+    postprocessing: str | None = None
+    """Set by a `rebuild` of the post-processing alone: the steps that the collection has now, or ``none``."""
     notices: list[str] = field(default_factory=list)
     planned: list[tuple[str, str, str]] = field(default_factory=list)
     """With ``dry_run``: (action, path, reason) of each file."""

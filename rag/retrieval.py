@@ -38,7 +38,7 @@ class Retriever:
     Parameters
     ----------
     encoder : callable
-        Gives the encoder of a collection; called only where vectors are compared.
+        Gives the encoder of a collection, post-processed as its index is; called only where vectors are compared.
     """
 
     def __init__(

@@ -53,8 +53,8 @@ class CollectionsPart(Part):
             result = connection.execute(
                 insert(_COLLECTION).values(
                     name=name, encoder=encoder, fingerprint=fingerprint, dimension=dimension, splitting=splitting,
-                    noise_level=None, postprocessing=int(postprocessing is not None), is_default=first, state=0, log_start=0,
-                    lexical_version=tokenise.VERSION, created_at=time.time(),
+                    noise_level=None, postprocessing=int(postprocessing is not None), is_default=first, state=0,
+                    log_start=0, lexical_version=tokenise.VERSION, created_at=time.time(),
                 )
             )  # fmt: skip
             assert result.inserted_primary_key is not None

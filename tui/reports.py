@@ -13,7 +13,8 @@ _MOST_SKIPPED_LINES = 20
 
 
 def say_index_json(report: IndexReport, *, dry_run: bool = False) -> None:
-    """Write `report` in the form of schema 1; a dry run has its plan as one key more."""
+    """Write `report` in the form of schema 1; a dry run has its plan as one key more, a changed post-processing its
+    steps."""
     skipped = [{"path": file.path, "reason": file.reason, "failed": file.failed} for file in report.skipped]
     value = {
         "schema": 1,
@@ -28,6 +29,8 @@ def say_index_json(report: IndexReport, *, dry_run: bool = False) -> None:
         "encoded": report.encoded,
         "seconds": round(report.seconds, 3),
     }
+    if report.postprocessing is not None:
+        value["postprocessing"] = report.postprocessing
     if dry_run:
         value["planned"] = [
             {"action": action, "path": path, "reason": reason} for action, path, reason in report.planned
@@ -40,6 +43,12 @@ def say_index(report: IndexReport, *, dry_run: bool = False) -> None:
     if dry_run:
         say_table(("would be", "path", "reason"), report.planned)
         say(f"{clean(report.collection)}: nothing was changed ({_documents(report)})")
+        return
+    if report.postprocessing is not None:
+        say(
+            f"{clean(report.collection)}: post-processing {report.postprocessing}; {report.passages:,} passages, no "
+            f"document was encoded again, {report.seconds:.1f} s"
+        )
         return
     say(
         f"{clean(report.collection)}: {_documents(report)}; {report.passages:,} passages, "

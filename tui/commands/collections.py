@@ -27,12 +27,13 @@ def collections(context: typer.Context, as_json: AsJson = False) -> None:
             status.name,
             "default" if status.is_default else "",
             status.encoder,
+            status.postprocessing,
             sum(status.documents.values()),
             status.passages,
             status.fingerprint[:12],
         )
         for status in found
     ]
-    say_table(("collection", "", "encoder", "documents", "passages", "fingerprint"), rows)
+    say_table(("collection", "", "encoder", "post-processing", "documents", "passages", "fingerprint"), rows)
     if not found:
         invocation.notice("no collection yet: slotrag index FOLDER")

@@ -46,6 +46,21 @@ def documents(status: CollectionStatus) -> str:
     return ", ".join(known + others) or "none"
 
 
+def postprocessing(status: CollectionStatus) -> str:
+    """What the collection's vectors go through, and where its statistics come from."""
+    if status.postprocessing == "lost":
+        return "its statistics are lost: slotrag doctor --fix"
+    if status.postprocessing_origin is None or not status.postprocessing_fitted_on:
+        return status.postprocessing
+    if status.postprocessing_origin == "collection":
+        return f"{status.postprocessing}, fitted on {status.postprocessing_fitted_on:,} passages"
+    told = f"{status.postprocessing}, with the encoder's own statistics"
+    if not status.fits_statistics:
+        return told
+    command = f"slotrag rebuild --collection {status.name} --postprocessing {status.postprocessing}"
+    return f"{told}; to fit it to these documents: {command}"
+
+
 def _show(found: LibraryStatus) -> None:
     files = ", ".join(f"{name} {size(count)}" for name, count in found.file_bytes.items() if count)
     pairs = [("library", found.folder), ("files", files or "none"), ("conversations", found.sessions)]
@@ -61,6 +76,7 @@ def _pairs(collection: CollectionStatus) -> list[tuple[str, object]]:
         ("  documents", documents(collection)),
         ("  passages", f"{collection.passages:,}, with {collection.vectors:,} vectors"),
         ("  encoder", f"{collection.encoder} ({collection.fingerprint[:12]})"),
+        ("  post-processing", postprocessing(collection)),
         ("  index", f"{collection.index_state}, {size(collection.index_bytes)}"),
     ]
     if collection.pending:
