@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,25 @@ from .errors import FingerprintMismatch
 if TYPE_CHECKING:
     from ..encoders.backbones.store import ModelStore
     from ..encoders.base import Encoder
+    from ..storage import Catalog
 
 SPLITTER_VERSION = 2
 """Counted up when the same document may be cut into other passages, or get other context lines, than before."""
 
 
 class EncoderShelf:
-    """Encoders by spec; may be used from several threads."""
+    """Encoders by spec; may be used from several threads.
 
-    def __init__(self, models: ModelStore, *, device: str = "auto", threads: int = 0) -> None:
-        self._models, self._device, self._threads = models, device, threads
+    Parameters
+    ----------
+    catalog : Catalog, optional
+        Where an encoder that has variants written keeps those of passages.
+    """
+
+    def __init__(
+        self, models: ModelStore, *, device: str = "auto", threads: int = 0, catalog: Catalog | None = None
+    ) -> None:
+        self._models, self._device, self._threads, self._catalog = models, device, threads, catalog
         self._encoders: dict[str, Encoder] = {}
         self._lock = threading.RLock()
 
@@ -43,6 +53,9 @@ class EncoderShelf:
 
                     set_threads(self._threads)
                 encoder = registry.create(key, self._models, device=self._device)
+                use_variants = getattr(encoder, "use_variants", None)
+                if use_variants is not None and self._catalog is not None:
+                    use_variants(_CatalogVariants(self._catalog))
                 self._encoders[key] = self._encoders.setdefault(encoder.spec, encoder)
             return self._encoders[key]
 
@@ -85,6 +98,19 @@ class EncoderShelf:
             self._models.tokenizer_sha256(parsed.backbone),
         ]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+class _CatalogVariants:
+    """The catalog as a `slotrag.encoders.variants.VariantStore`."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, list[str]]:
+        return self._catalog.get_variants(keys)
+
+    def put(self, variants: dict[bytes, list[str]], owners: Mapping[bytes, bytes]) -> None:
+        self._catalog.put_variants(variants, owners)
 
 
 def splitting_for(encoder: Encoder, passage_tokens: int) -> dict[str, Any]:

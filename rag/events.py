@@ -18,7 +18,8 @@ class Progress:
     Attributes
     ----------
     stage : str
-        ``scan``, ``read``, ``encode``, ``index``, ``fetch``, ``convert``, ``load``, ``wait`` or ``evaluate``.
+        ``scan``, ``read``, ``encode``, ``index``, ``fetch``, ``convert``, ``load``, ``wait``, ``evaluate`` or
+        ``estimate`` (its message says how long the run will take).
     done, total : int
         In `unit`; `total` is None where it is not known yet.
     message : str

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ..storage.records import CollectionRecord, NewDocument, NewPassage
 from .ahead import ahead
 from .documents import Document, ReadError
+from .encoding_watch import EncodingWatch
 from .events import CancelToken, Progress, ProgressListener
 from .folders import FoundFile
 from .outcomes import REFUSALS, UNREAD, count_file, count_scan, refusal, unread_reason
@@ -90,6 +91,12 @@ class Indexer:
         self._report, self._listener, self._cancel = report, listener, cancel
         self._done = 0
         self._total = 0
+        self._bytes = 0
+        self._watch = EncodingWatch(
+            notice=lambda line: self._tell(Progress("estimate", message=line)),
+            progress=lambda share, line: self._progress("encode", self._done, line),
+            check=self._raise_if_cancelled,
+        )
 
     def apply(self, scan: Scan) -> None:
         """Store the difference; `report` is counted up as it goes."""
@@ -111,6 +118,7 @@ class Indexer:
     def _read(self, works: Sequence[Work]) -> None:
         """Read, encode and store the files of `works`."""
         self._total = len(works)
+        self._bytes = sum(work.file.size for work in works)
         self._note_pending([work for work in works if work.previous is None])
         encoder = self._encoder()
         window: list[Prepared] = []
@@ -176,7 +184,9 @@ class Indexer:
             for document in read_parts(path):
                 passages, inputs = passages_of(document, encoder, self._limit)
                 texts = {passage.input_hash: text for passage, text in zip(passages, inputs, strict=True)}
-                for _ in self._encode(self._without_vector(texts, encoder), encoder):
+                missing = self._without_vector(texts, encoder)
+                self._watch.expect(missing.values(), self._bytes / max(sum(map(len, inputs)), 1))
+                for _ in self._encode(missing, encoder):
                     self._progress("encode", self._done, f"{self._report.encoded:,} texts encoded")
             self._catalog.put_large_document(self._collection.id, prepared.document, self._stored_parts(work, encoder))
         except REFUSALS as error:  # it was changed since it was looked at
@@ -257,14 +267,19 @@ class Indexer:
         for at in range(0, len(ordered), BATCH_TEXTS):
             self._raise_if_cancelled()
             batch = ordered[at : at + BATCH_TEXTS]
-            vectors = encoder.encode_documents([text for _, text in batch])
+            inputs = [text for _, text in batch]
+            with self._watch.batch(inputs):
+                vectors = encoder.encode_documents(inputs)
             self._catalog.put_vectors(encoder.fingerprint, [key for key, _ in batch], vectors)
             self._report.encoded += len(batch)
             yield (at + len(batch)) / len(ordered)
 
     def _flush(self, window: Sequence[Prepared], encoder: Encoder) -> None:
         """Encode what the window lacks and store its documents."""
-        for share in self._encode(self._missing(window, encoder), encoder):
+        missing = self._missing(window, encoder)
+        # How much the files still to be read hold is told by their sizes.
+        self._watch.expect(missing.values(), self._bytes / max(sum(p.work.file.size for p in window), 1))
+        for share in self._encode(missing, encoder):
             self._progress("encode", self._done + int(share * len(window)), f"{self._report.encoded:,} texts encoded")
         self._store(window)
         self._done += len(window)
@@ -290,8 +305,11 @@ class Indexer:
         count_file(self._report, prepared.work, status, reason, prepared.notes)
 
     def _progress(self, stage: str, done: int, message: str) -> None:
+        self._tell(Progress(stage, min(done, self._total), self._total, "files", message))
+
+    def _tell(self, progress: Progress) -> None:
         if self._listener is not None:
-            self._listener(Progress(stage, min(done, self._total), self._total, "files", message))
+            self._listener(progress)
 
     def _raise_if_cancelled(self) -> None:
         if self._cancel is not None:

@@ -23,6 +23,7 @@ from .postprocessings import PostprocessingsPart
 from .selection import Selections
 from .sessions import SessionsPart
 from .slots import SlotsPart
+from .variants import VariantsPart
 from .vectors import VectorsPart
 
 _logger = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ class Catalog(
     DocumentsPart,
     PassagesPart,
     VectorsPart,
+    VariantsPart,
     SessionsPart,
     SlotsPart,
     MaintenancePart,

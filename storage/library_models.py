@@ -151,6 +151,18 @@ class Postprocessing(LibraryBase):
     statistics: Mapped[bytes]
 
 
+class Variant(LibraryBase):
+    """What a generator wrote of a text, by the key of all that decides it; goes with the passages of `input_hash`."""
+
+    __tablename__ = "variants"
+    __table_args__ = (UniqueConstraint("key"), Index("ix_variants_input_hash", "input_hash"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[bytes]
+    input_hash: Mapped[bytes]
+    texts: Mapped[list[str]]
+
+
 class LexicalPostings(LibraryBase):
     """Where one word stands in one segment of a collection; see `slotrag.storage.lexical`."""
 

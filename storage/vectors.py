@@ -98,7 +98,12 @@ class VectorsPart(Part):
                     yield _unpacked(chunk)
 
     def prune_vectors(self) -> int:
-        """Erase vectors that no passage refers to, and slots of texts that are no more; the number of vectors erased.
+        """Erase vectors that no passage refers to, and variants and slots of texts that are no more.
+
+        Returns
+        -------
+        int
+            The number of vectors erased.
 
         To be called at the end of an indexing run and after removing documents: it also empties the write-ahead logs,
         so that no file holds anything of a removed text. Until it has ended `has_leftovers` says so, after a kill too.
@@ -110,6 +115,7 @@ class VectorsPart(Part):
                 "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
                 "WHERE passages.input_hash = vectors.input_hash AND encoder_fingerprints.id = vectors.encoder_id)"
             ).rowcount
+            _prune_variants(connection)
         self._prune_slots()
         self._library.checkpoint()
         with self._library.writing() as connection:
@@ -130,6 +136,13 @@ def note_leftovers(connection: Connection, *, removed: bool = True) -> None:
     wanted = now | (_REMOVED if removed else _STORED)
     if wanted != now:
         connection.exec_driver_sql(f"PRAGMA user_version = {wanted}")
+
+
+def _prune_variants(connection: Connection) -> int:
+    """Erase the variants of what no passage is encoded from any more; the number erased."""
+    return connection.exec_driver_sql(
+        "DELETE FROM variants WHERE NOT EXISTS (SELECT 1 FROM passages WHERE passages.input_hash = variants.input_hash)"
+    ).rowcount
 
 
 def _leftovers(connection: Connection) -> int:

@@ -23,8 +23,10 @@ _NAMES = {
     "load": "loading",
     "wait": "waiting",
     "evaluate": "evaluating",
+    "calibrate": "calibrating",
+    "estimate": "estimating",
 }
-_LASTING = frozenset({"fetch", "convert", "wait"})
+_LASTING = frozenset({"fetch", "convert", "wait", "estimate"})
 _LINE_SECONDS = 20.0
 
 

@@ -1,7 +1,11 @@
-"""Prompts and how a causal language model reads them: in chunks, with mask and positions. It chooses no token."""
+"""Prompts and how a causal language model reads them: in chunks, with mask and positions. It chooses no token.
+
+What many prompts begin with is read once (`SharedPrefix`); each batch goes on from a copy of its keys and values.
+"""
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,6 +47,49 @@ class Prompt:
         return list(range(len(self))) if self.positions is None else list(self.positions)
 
 
+class SharedPrefix:
+    """The common beginning of many prompts with its keys and values, computed once.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        A causal language model of transformers; its weights are not changed.
+    ids : sequence of int
+        At least one token.
+    chunk : int
+        Tokens read in one forward pass.
+    cancelled : callable, optional
+        Asked before each chunk; `cache` is None when it said so.
+
+    Attributes
+    ----------
+    ids : tuple of int
+    cache : transformers.Cache or None
+        For one row; never changed.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        ids: Sequence[int],
+        *,
+        chunk: int = 512,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.ids = tuple(ids)
+        reader = PromptReader(module, [Prompt([list(ids)])])
+        self.cache: Any = None if reader.read(chunk, cancelled) is None else reader.cache
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def copied(self, rows: int) -> Any:
+        """A cache that holds the prefix for each of `rows` rows."""
+        cache = copy.deepcopy(self.cache)
+        cache.batch_repeat_interleave(rows)
+        return cache
+
+
 class PromptReader:
     """Runs a causal language model over a batch of prompts and over what follows them.
 
@@ -52,6 +99,8 @@ class PromptReader:
         A causal language model of transformers; its weights are not changed.
     prompts : sequence of Prompt
         Several are left-padded to one length.
+    prefix : SharedPrefix, optional
+        Stands before every prompt; the prompts' own positions are counted from its end.
 
     Attributes
     ----------
@@ -63,7 +112,9 @@ class PromptReader:
         int64, shape (prompts, 1): the position of each prompt's next row.
     """
 
-    def __init__(self, module: torch.nn.Module, prompts: Sequence[Prompt]) -> None:
+    def __init__(
+        self, module: torch.nn.Module, prompts: Sequence[Prompt], *, prefix: SharedPrefix | None = None
+    ) -> None:
         import torch
 
         self._module, self._prompts = module, list(prompts)
@@ -72,13 +123,17 @@ class PromptReader:
         accepted = inspect.signature(module.forward).parameters
         self._last_only: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
-        self.cache: Any = None
+        self._before = 0 if prefix is None else len(prefix)
+        self.cache: Any = None if prefix is None else prefix.copied(len(self._prompts))
         self._width = max(len(prompt) for prompt in self._prompts)
-        self.mask = torch.zeros(len(self._prompts), self._width, dtype=torch.long, device=self.device)
-        self._positions = torch.zeros_like(self.mask)
+        # The padding stands between the prefix and the prompt, masked.
+        mask = torch.zeros(len(self._prompts), self._width, dtype=torch.long, device=self.device)
+        self._positions = torch.zeros_like(mask)
         for row, prompt in enumerate(self._prompts):
-            self.mask[row, self._width - len(prompt) :] = 1
-            self._positions[row, self._width - len(prompt) :] = torch.tensor(prompt.row_positions, device=self.device)
+            mask[row, self._width - len(prompt) :] = 1
+            positions = torch.tensor(prompt.row_positions, device=self.device) + self._before
+            self._positions[row, self._width - len(prompt) :] = positions
+        self.mask = torch.cat([mask.new_ones(len(mask), self._before), mask], dim=1)
         self.following = self._positions.max(dim=1, keepdim=True).values + 1
 
     def read(self, chunk: int, cancelled: Callable[[], bool]) -> torch.Tensor | None:
@@ -95,7 +150,8 @@ class PromptReader:
                 return None
             stop = min(self._width, start + chunk)
             rows = self._rows(start, stop)
-            logits = self._forward(self.mask[:, :stop], self._positions[:, start:stop], rows, self._last_only)[:, -1]
+            mask = self.mask[:, : self._before + stop]
+            logits = self._forward(mask, self._positions[:, start:stop], rows, self._last_only)[:, -1]
         return logits
 
     def follow(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -123,6 +179,34 @@ class PromptReader:
         self.cache.batch_repeat_interleave(times)
         self.mask = self.mask.repeat_interleave(times, dim=0)
         self.following = self.following.repeat_interleave(times, dim=0)
+
+    def take_back(self, columns: int, kept: torch.Tensor) -> None:
+        """Forget some of the last `columns` columns read by `follow`: of each row all but its first ``kept[row]``.
+
+        Parameters
+        ----------
+        kept : torch.Tensor
+            int64, shape (rows,), 0 to `columns`.
+        """
+        import torch
+
+        if columns < 1:
+            return
+        stays = torch.arange(columns, device=self.device)[None] < kept.to(self.device)[:, None]
+        self.mask[:, -columns:] *= stays.long()
+        self.following = self.following - columns + kept.to(self.device)[:, None]
+        unused = columns - int(kept.max())
+        if unused and self.cache.is_croppable:
+            self.cache.crop(-unused)
+            self.mask = self.mask[:, :-unused]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows only, after `read`."""
+        import torch
+
+        chosen = torch.tensor(list(rows), device=self.device)
+        self.cache.batch_select_indices(chosen)
+        self.mask, self.following = self.mask[chosen], self.following[chosen]
 
     def _rows(self, start: int, stop: int) -> dict[str, Any]:
         """The model's input for columns ``[start, stop)``: ids where all parts are ids, else embeddings."""

@@ -11,6 +11,7 @@ from slotrag.storage import Catalog
 from slotrag.storage.writing import text_hash
 
 MARKER = "zanzibarquux"
+VARIANT = "quuxibarzan"
 TEXT = f"{MARKER} stands beside {MARKER}x and more words"
 
 
@@ -26,8 +27,10 @@ def test_erased_everywhere(tmp_path: Path, way: str) -> None:
         put(catalog, collection.id, [new_document(f"other{at}", [f"text {at} words"] * 3) for at in range(50)])
         put(catalog, collection.id, [new_document("a", [TEXT, "more"], source_id=source.id)])
         catalog.put_slots("c", {text_hash(TEXT): f"slots of {MARKER}".encode()})
+        key = b"key of a variant" * 2
+        catalog.put_variants({key: [f"beside {VARIANT}", ""]}, {key: input_hash(TEXT)})
         vector = np.asarray(vector_of(TEXT), dtype="<f2").tobytes()
-        needles = {"text": MARKER.encode(), "vector": vector}
+        needles = {"text": MARKER.encode(), "vector": vector, "variant": VARIANT.encode(), "key": key}
         assert all(holding(tmp_path, needle) for needle in needles.values())
         if way == "document":
             last = max(document.id for document in catalog.documents(collection.id))
@@ -40,8 +43,27 @@ def test_erased_everywhere(tmp_path: Path, way: str) -> None:
             catalog.remove_collection(collection.id)
         catalog.prune_vectors()
         assert catalog.stored_vectors(FINGERPRINT, [input_hash(TEXT)]) == set()
+        assert catalog.get_variants([key]) == {}
         for name, needle in needles.items():
             assert holding(tmp_path, needle) == set(), name
+
+
+def test_a_variant_stays_as_long_as_a_passage_has_its_text(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        collection = new_collection(catalog)
+        put(catalog, collection.id, [new_document("a", [TEXT]), new_document("b", [TEXT, "more"])])
+        keys = {name: name.encode() * 32 for name in "vwx"}
+        catalog.put_variants(
+            {key: [name, ""] for name, key in keys.items()},
+            {keys["v"]: input_hash(TEXT), keys["w"]: input_hash("more"), keys["x"]: input_hash("never stored")},
+        )
+        catalog.prune_vectors()
+        assert set(catalog.get_variants(list(keys.values()))) == {keys["v"], keys["w"]}
+        catalog.put_variants({keys["v"]: ["another", ""]}, {keys["v"]: input_hash(TEXT)})
+        catalog.remove_documents([2])
+        catalog.prune_vectors()
+        assert catalog.get_variants(list(keys.values())) == {keys["v"]: ["v", ""]}
+        assert catalog.count_variants() == 1
 
 
 @pytest.mark.parametrize("way", ["vectors", "replaced", "documents", "source", "collection"])

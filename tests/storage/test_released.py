@@ -54,6 +54,7 @@ def fill(folder: Path) -> None:
         session = catalog.create_session("a question")
         catalog.add_message(session, "user", "what?", citations=[], details={"k": 5})
         catalog.put_slots("c", {b"k" * 32: b"slots"})
+        catalog.put_variants({b"v" * 32: ["Flow at a wing.", ""]}, {b"v" * 32: input_hash("Heat in a plate.")})
 
 
 def look(catalog: Catalog) -> None:
@@ -103,6 +104,13 @@ def test_only_the_first_release_has_no_postprocessing(tmp_path: Path) -> None:
                 assert collection.postprocessing == (0 if revision == "library_0001" else 1)
                 assert (catalog.postprocessing(collection.id, 1) is None) == (revision == "library_0001")
                 assert catalog.next_postprocessing(collection.id) == collection.postprocessing + 1
+
+
+def test_variants_came_with_the_third_release(tmp_path: Path) -> None:
+    for revision, held in (("library_0002", {}), ("library_0003", {b"v" * 32: ["Flow at a wing.", ""]})):
+        unpack(tmp_path / revision, library=revision)
+        with Catalog.open(tmp_path / revision) as catalog:
+            assert catalog.get_variants([b"v" * 32]) == held
 
 
 @pytest.mark.parametrize("revision", released())
