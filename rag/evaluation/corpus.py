@@ -17,11 +17,14 @@ from ..documents import Document
 from ..fusion import HYBRID, FusionSettings, fuse_sides
 from ..indexing import BATCH_TEXTS
 from ..passages import encoder_input, input_hash
+from ..postprocessing import ENCODER, suggested
+from ..refitting import Fitted, fit_to
 from ..splitting import split
 from .beir import CorpusDocument
 
 if TYPE_CHECKING:
     from ...encoders.base import Encoder
+    from ...encoders.postprocessing import Steps
     from ...index import VectorIndex
 
 DocumentScores = list[tuple[int, float]]
@@ -34,10 +37,15 @@ _NO_VECTORS = "0" * 64
 class CorpusSearch:
     """The documents of a corpus, stored in a new library in `folder` and searchable by either side.
 
+    `fitted` is the post-processing that its vectors go through.
+
     Parameters
     ----------
     encoder : Encoder or None
         None where only the lexical side is wanted; then there are no vectors.
+    steps : Steps or None
+        Post-processing, fitted to the corpus as `rebuild` fits it. None takes what the encoder brings along, as a new
+        collection does.
     limit : int or None
         Tokens of a passage. None stores each document whole, as one passage, which the encoder cuts at its own limit.
     report : callable
@@ -51,9 +59,12 @@ class CorpusSearch:
         encoder: Encoder | None,
         *,
         limit: int | None = None,
+        steps: Steps | None = None,
         report: Callable[[int, int, str], None] = lambda done, total, unit: None,
     ) -> None:
         self._encoder, self._report = encoder, report
+        self._steps = steps
+        self.fitted = Fitted(None)
         self._catalog = Catalog.open(folder)
         self._collection = self._catalog.create_collection(
             "corpus",
@@ -76,12 +87,14 @@ class CorpusSearch:
         self._catalog.close()
 
     def dense(self, vector: np.ndarray, depth: int) -> DocumentScores:
-        """The `depth` documents whose best passage is nearest to `vector`, float32 of shape (dimension,)."""
-        index = self._index
+        """The `depth` documents whose best passage is nearest to `vector`, float32 (dimension,), as the encoder
+        gives it."""
+        index, postprocessing = self._index, self.fitted.postprocessing
         assert index is not None, "made without an encoder"
+        query = vector[None] if postprocessing is None else postprocessing.apply(vector[None])
 
         def passages(k: int) -> list[tuple[int, float]]:
-            ids, scores = index.search(vector[None], k)[0]
+            ids, scores = index.search(query, k)[0]
             return list(zip(ids.tolist(), scores.tolist(), strict=True))
 
         return self._best_passages(passages, depth)
@@ -127,10 +140,19 @@ class CorpusSearch:
             vectors = encoder.encode_documents([text for _, text in batch])
             self._catalog.put_vectors(encoder.fingerprint, [key for key, _ in batch], vectors)
             self._report(start + len(batch), len(longest_first), "texts")
-        index = new_index(encoder.dimension, IndexState(0, encoder.fingerprint))
+        self.fitted = self._fitted(encoder)
+        postprocessing = self.fitted.postprocessing
+        dimension = encoder.dimension if postprocessing is None else postprocessing.dimension_out
+        index = new_index(dimension, IndexState(0, encoder.fingerprint))
         for ids, vectors in self._catalog.vectors(self._collection):
-            index.add(ids, vectors)
+            index.add(ids, vectors if postprocessing is None else postprocessing.apply(vectors))
         return index
+
+    def _fitted(self, encoder: Encoder) -> Fitted:
+        if self._steps is None:
+            return Fitted(suggested(encoder), ENCODER)
+        raw = (vectors for _, vectors in self._catalog.vectors(self._collection))
+        return fit_to(self._steps, self.passages, lambda: raw, encoder)
 
     def _best_passages(self, passages: Callable[[int], list[tuple[int, float]]], depth: int) -> DocumentScores:
         """Documents by their best passage; more passages are asked for until there are `depth` documents or no more."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
+from ...encoders.postprocessing import parse_steps
 from ..events import CancelToken, Progress, ProgressListener
 from ..query import MODES
+from ..refitting import check_steps
 from .beir import DEFAULT_QRELS, Dataset, read_dataset
 from .corpus import CorpusSearch
 from .measures import mean_scores
@@ -49,6 +51,12 @@ class RetrievalScores:
         Measures by mode: ``ndcg@10``, ``recall@1``, ``recall@5``, ``recall@10``, ``recall@100``, ``mrr@10``.
     forward_seconds : float
         Of `seconds`, how many were spent in the encoder's backbone.
+    postprocessing : str
+        Steps that all vectors went through, or ``none``.
+    postprocessing_origin : str or None
+        ``collection`` for statistics of this corpus, ``encoder`` for those that it brings along.
+    postprocessing_fitted_on : int
+        Number of vectors that the statistics come from.
     """
 
     dataset: str
@@ -62,6 +70,10 @@ class RetrievalScores:
     scores: dict[str, dict[str, float]]
     seconds: float
     forward_seconds: float
+    postprocessing: str = "none"
+    postprocessing_origin: str | None = None
+    postprocessing_fitted_on: int = 0
+    notices: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """The value that ``slotrag eval retrieval --json`` writes."""
@@ -77,6 +89,7 @@ def evaluate_retrieval(
     modes: Sequence[str] = ("dense", "lexical", "hybrid"),
     queries: str = "all",
     qrels: str = DEFAULT_QRELS,
+    postprocessing: str | None = None,
     device: str = "auto",
     progress: ProgressListener | None = None,
     cancel: CancelToken | None = None,
@@ -94,13 +107,16 @@ def evaluate_retrieval(
         is one passage: title, space, text, cut at the encoder's limit.
     queries : str
         ``all``, or every other one: ``even`` (the first, third ...) or ``odd``.
+    postprocessing : str, optional
+        Steps such as ``mean+top=3`` or ``none``, fitted to the corpus as `slotrag.Library.rebuild` fits them. By
+        default what the encoder brings along, as in a new collection.
 
     Raises
     ------
     DatasetError
         The folder is not of that form.
     slotrag.UsageError
-        An unknown mode or part of the queries, an unknown encoder.
+        An unknown mode or part of the queries, an unknown encoder, a post-processing that is not possible.
     slotrag.SlotragError
         The encoder's model is missing.
     slotrag.rag.events.Cancelled
@@ -109,21 +125,24 @@ def evaluate_retrieval(
     chosen = _checked_modes(modes)
     if queries not in HALVES:
         raise UsageError(f"The queries are one of {', '.join(HALVES)}, not {queries!r}.")
+    steps = parse_steps(postprocessing) if postprocessing is not None else None
     data = _part(read_dataset(dataset, qrels=qrels), queries)
     if not data.queries:
         raise UsageError(f"The {queries} half of the queries of {data.name} is empty; measure all of them.")
     watch = _Watch(progress, cancel)
     loaded = _loaded(encoder, models, device, watch) if split or chosen != ["lexical"] else None
+    if steps is not None and loaded is not None:
+        check_steps(steps, loaded)
     before = getattr(loaded, "forward_seconds", 0.0)
     limit = min(PASSAGE_TOKENS, loaded.max_tokens) if split and loaded else None
     with tempfile.TemporaryDirectory(prefix="slotrag-evaluation-") as folder:
         corpus = CorpusSearch(
             Path(folder) / "library", data.documents, None if chosen == ["lexical"] and not split else loaded,
-            limit=limit, report=watch.report,
+            limit=limit, steps=steps, report=watch.report,
         )  # fmt: skip
         try:
             rankings = _rankings(corpus, data, loaded, chosen, watch)
-            passages = corpus.passages
+            passages, fitted = corpus.passages, corpus.fitted
         finally:
             corpus.close()
     return RetrievalScores(
@@ -138,6 +157,10 @@ def evaluate_retrieval(
         scores={mode: mean_scores(data.judgements, found) for mode, found in rankings.items()},
         seconds=time.perf_counter() - started,
         forward_seconds=getattr(loaded, "forward_seconds", 0.0) - before,
+        postprocessing=fitted.postprocessing.steps if fitted.postprocessing is not None else "none",
+        postprocessing_origin=fitted.origin if fitted.postprocessing is not None else None,
+        postprocessing_fitted_on=fitted.postprocessing.fitted_on if fitted.postprocessing is not None else 0,
+        notices=fitted.notices,
     )
 
 

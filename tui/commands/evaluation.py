@@ -51,6 +51,15 @@ def retrieval(
         str, typer.Option("--queries", metavar="all|even|odd", help="All of them, or every other one.")
     ] = "all",
     qrels: Annotated[str, typer.Option("--qrels", metavar="NAME", help="Which qrels/NAME.tsv.")] = "test",
+    postprocessing: Annotated[
+        str | None,
+        typer.Option(
+            "--postprocessing",
+            metavar="STEPS",
+            help="none, or steps joined by '+' and fitted to the corpus: mean, top=N, whiten=N, embedfilter[=N]. "
+            "[default: what the encoder brings along]",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure nDCG@10, recall and MRR@10 of retrieval by vectors, by words, and by both."""
@@ -67,6 +76,7 @@ def retrieval(
             modes=mode or ("dense", "lexical", "hybrid"),
             queries=queries,
             qrels=qrels,
+            postprocessing=postprocessing,
             device=settings.device,
             progress=invocation.progress,
             cancel=cancel,
@@ -75,6 +85,8 @@ def retrieval(
         say_json(scores.to_json())
     else:
         _show(scores)
+    for notice in scores.notices:
+        invocation.notice(notice)
 
 
 app.command()(sts)
@@ -83,10 +95,12 @@ app.command()(classification)
 
 def _show(scores: RetrievalScores) -> None:
     half = "" if scores.half == "all" else f" ({scores.half} half)"
+    processed = "" if scores.postprocessing == "none" else f" with post-processing {scores.postprocessing}"
+    processed += " of the encoder's own statistics" if scores.postprocessing_origin == "encoder" else ""
     say(
         clean(
             f"{scores.dataset}: {scores.documents:,} documents, {scores.passages:,} passages, "
-            f"{scores.queries:,} queries{half}, encoder {scores.encoder or 'none'}, {scores.seconds:.1f} s"
+            f"{scores.queries:,} queries{half}, encoder {scores.encoder or 'none'}{processed}, {scores.seconds:.1f} s"
         )
     )
     modes = list(scores.scores)
