@@ -17,7 +17,7 @@ import Stemmer
 
 from .function_words import FUNCTION_WORDS
 
-VERSION = f"3 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
+VERSION = f"4 unicode {unicodedata.unidata_version} stemmer {Stemmer.version()}"
 """Changes when the same text may give other tokens; an index of another version is built anew."""
 
 _PAIRED = (
@@ -32,6 +32,11 @@ _CODE = re.compile(r"[\d_]")
 _LATIN = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200c\u200d\u2060\ufeff"))
 """Soft hyphens and joiners: they stand within words and are not typed by whoever searches."""
+_PARTICLES = re.compile(
+    "들?(?:에서|에게|한테|으로|까지|부터|보다|처럼|만큼|조차|마저|만으로)(?:는|은|도|만|의|나|서|써|부터|까지)?"
+    "|들?이(?:라는|라고|라도|라면|라서|라며|라는데|지만|었다|었고|에요|므로|니까|든지|나마)|들?입니다|들?입니까|이었습니다"
+)
+"""Korean particles and forms of "to be" of three syllables and more; shorter ones need not be known."""
 _LAST_MARK = 0x1E95A
 _LONGEST = 64
 _stemmers = threading.local()
@@ -105,12 +110,12 @@ def _word_tokens(word: str) -> tuple[str, ...]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Pairs of neighbours. A run of two or three may be a one-syllable noun with a particle, so its first character
-    stands alone too."""
+    """Pairs of neighbours. A run of two or three may be a one-syllable noun with a particle, as may a longer one that
+    goes on like a long particle, so its first character stands alone too."""
     if len(run) == 1:
         return [run]
     pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-    return [run[0], *pairs] if len(run) <= 3 else pairs
+    return [run[0], *pairs] if len(run) <= 3 or _PARTICLES.fullmatch(run, 1) else pairs
 
 
 def _stemmed(word: str) -> str:

@@ -63,6 +63,27 @@ def test_a_query_shares_a_token_with_the_text(query: str, text: str) -> None:
     assert set(tokens(query)) & set(tokens(text))
 
 
+NOUNS = ["책", "물", "집", "학교", "김치", "도서관", "컴퓨터", "서울특별시", "데이터베이스"]
+WRITTEN = (
+    "이 가 은 는 을 를 에 의 와 과 로 만 도 이나 에서 에게 한테 으로 까지 부터 보다 처럼 들을 에서는 에서도 에서부터 "
+    "으로는 으로부터 에게는 까지도 부터는 보다는 만으로는 이라는 이라고 이지만 입니다 이었다 들에게는 들이라는"
+)
+PARTICLES = ["", *WRITTEN.split()]
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+@pytest.mark.parametrize("asked", PARTICLES)
+def test_a_korean_noun_is_found_with_any_particle(noun: str, asked: str) -> None:
+    query = set(query_tokens(noun + asked))
+    assert not [written for written in PARTICLES if not query & set(tokens(noun + written))]
+
+
+@given(st.lists(st.sampled_from(NOUNS), min_size=2, max_size=5).filter(lambda words: max(map(len, words)) > 1))
+def test_a_korean_phrase_is_found_with_and_without_spaces(words: list[str]) -> None:
+    apart, joined = " ".join(words), "".join(words)
+    assert set(query_tokens(apart)) & set(tokens(joined)) and set(query_tokens(joined)) & set(tokens(apart))
+
+
 @given(st.text())
 def test_spelling_does_not_matter(text: str) -> None:
     composed = tokens(unicodedata.normalize("NFC", text))
