@@ -232,7 +232,7 @@ class _Walk:
             self._left_out["link to a place in the folder"] += 1
             return
         if not self._follow_links:
-            yield SkippedFile(path, "a link that leaves the folder", failed=False)
+            yield SkippedFile(path, f"a link that leaves the folder: index {real} to have it", failed=False)
             return
         if stat.S_ISDIR(status.st_mode):
             if (self._roots[0]).startswith(real.rstrip(os.sep) + os.sep):

@@ -133,9 +133,39 @@ def test_links_that_leave_the_folder(tmp_path: Path) -> None:
     reported = skipped(top)
     assert [Path(item.path).name for item in reported] == ["file", "folder"]
     assert not any(item.failed for item in reported)
+    assert [str(other / "b.txt") in reported[0].reason, str(other) in reported[1].reason] == [True, True]
     assert names(top) == ["a.txt"]
     followed = [os.path.realpath(item.path) for item in walk(top, follow_links=True) if isinstance(item, FoundFile)]
     assert {Path(path).name for path in followed} == {"a.txt", "b.txt", "c.txt"}
+
+
+def test_a_name_that_begins_like_another_is_not_inside_it(tmp_path: Path) -> None:
+    """Neither for a link in the folder, nor for one to a folder beside it, nor for one to a file."""
+    make(tmp_path, "notes/sub/a.txt", "notes-old/b.txt", "notes.txt", "notes/sub-two/c.txt")
+    top = tmp_path / "notes"
+    (top / "sub" / "older").symlink_to(tmp_path / "notes-old")
+    (top / "sub" / "file.txt").symlink_to(tmp_path / "notes.txt")
+    (top / "sub-link").symlink_to(top / "sub-two")
+    assert {Path(item.path).name for item in skipped(top)} == {"older", "file.txt"}
+    assert names(top) == ["sub/a.txt", "sub-two/c.txt"]
+    assert sorted(names(top, follow_links=True)) == ["sub-two/c.txt", "sub/a.txt", "sub/file.txt", "sub/older/b.txt"]
+
+
+def test_whatever_rules_leave_out_comes_when_a_pattern_names_it(tmp_path: Path) -> None:
+    left_out = {
+        ".github/flow.yml": [".github/**"],
+        ".env.txt": [".env.txt"],
+        "node_modules/pad/readme.md": ["node_modules/pad/readme.md"],
+        ".git/description": [".git/description"],
+        "build/notes.txt": ["build/**"],
+        "sub/photo.png": ["*.png"],
+    }
+    make(tmp_path, *left_out, "a.txt")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    assert names(tmp_path) == ["a.txt"]
+    for name, patterns in left_out.items():
+        assert names(tmp_path, include=patterns) == [name]
+        assert name in names(tmp_path, include=[*patterns, "a.txt"], hidden=True)
 
 
 def test_followed_links_give_no_real_file_twice(tmp_path: Path) -> None:
