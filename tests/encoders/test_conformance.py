@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+import tiny_models
 from slotrag.encoders.conformance import EncoderConformance
 from slotrag.encoders.spec import EncoderSpec
 
@@ -31,6 +32,23 @@ ROWS = [
     Row("mean@({qwen2})"),
     Row("mean@({gpt2})"),
     Row("mean@({opt})"),
+    Row("mean@({qwen2}):layer=1", ("mean@({qwen2}):layer=0",)),
+    Row(
+        "prompteol@({llama})",
+        ("prompteol@({llama}):layer=-1", "prompteol@({llama}):prompt=cot", "prompteol@({llama}):demonstration=puppy"),
+    ),
+    Row("prompteol@({mistral}):prompt=cot,layer=-1"),
+    Row("prompteol@({gpt2}):demonstration=moons,layer=1"),
+    Row(
+        "tp@({llama})",
+        ("prompteol@({llama})", "tp@({llama}):exit=1", "tp@({llama}):placeholder=mean", "tp@({llama}):dtype=bfloat16"),
+    ),
+    Row("tp@({qwen2}):prompt=cot,placeholder=mean"),
+    Row("tp@({gemma2}):layer=-1", ("tp@({gemma2}):layer=-1,start=2",)),
+    Row("tp@({opt}):exit=2"),
+    Row("tp@({gpt-neox}):max_length=60,layer=-1"),
+    Row("echo@({llama})", ("echo@({llama}):layer=-2", "echo@({llama}):prompt=plain", "mean@({llama})")),
+    Row("echo@({gemma2}):prompt=plain,layer=1"),
     Row("st@minilm-l6", ("st@minilm-l6:query_prompt=(query: )", "st@minilm-l6:max_length=64", "mean@minilm-l6")),
     Row("st@minilm-l6:query_prompt=(ask: ),document_prompt=(the longer prompt of a document: ),max_length=40"),
 ]
@@ -41,7 +59,7 @@ class TestConformance(EncoderConformance):
     @classmethod
     def _row(cls, request, models, hashing_encoder, tiny_model):
         def fill(spec: str) -> str:
-            for kind in ("bert", "llama", "qwen2", "gpt2", "opt"):
+            for kind in tiny_models.KINDS:
                 if "{" + kind + "}" in spec:
                     spec = spec.replace("{" + kind + "}", str(tiny_model(kind)))
             return str(EncoderSpec.parse(spec))
