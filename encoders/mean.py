@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,18 @@ _VERSION = 1
 """Counted up when the same model and parameters give other vectors than before."""
 
 _LONGEST_BY_DEFAULT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class MeanRecipe:
+    """All that makes a `MeanEncoder`'s vectors: the model's folder, whose states are averaged, and of what text."""
+
+    folder: Path
+    dtype: str
+    last_layer: bool
+    max_length: int
+    query_prefix: str
+    passage_prefix: str
 
 
 class MeanEncoder(Encoder):
@@ -66,6 +79,7 @@ class MeanEncoder(Encoder):
         self.dimension = language_model.width(self._layer)
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
+        self._max_length = max_length
         self._tokens = TextTokens(language_model.tokenizer, max_length, passage_prefix, query_prefix)
         self.max_tokens = self._tokens.max_tokens
         self._budget, self._most = batch_limits(language_model.device.type)
@@ -112,6 +126,19 @@ class MeanEncoder(Encoder):
             query_prefix=query_prefix,
             passage_prefix=passage_prefix,
             layer=layer,
+        )
+
+    @property
+    def recipe(self) -> MeanRecipe:
+        """What another program needs to make the same vectors."""
+        model = self._language_model
+        return MeanRecipe(
+            folder=model.folder,
+            dtype=str(model.dtype).removeprefix("torch."),
+            last_layer=self._layer == model.layers,
+            max_length=self._max_length,
+            query_prefix=self._query_prefix,
+            passage_prefix=self._passage_prefix,
         )
 
     @property

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError, UsageError
+from ...encoders.estimates import Estimate, bootstrap
 from ..events import CancelToken, ProgressListener
-from .correlation import Estimate, bootstrap
 from .errors import DatasetError
 from .running import OWN, Run, postprocessed, require_side
 from .tables import plain_name, read_content, records

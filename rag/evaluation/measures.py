@@ -40,3 +40,26 @@ def mean_scores(judgements: Mapping[str, Mapping[str, int]], rankings: Mapping[s
     found = ir_measures.calc_aggregate(list(names), qrels, run)
     by_name = {names[measure]: float(value) for measure, value in found.items()}
     return {name: by_name[name] for name in MEASURES}
+
+
+def scores_by_query(
+    judgements: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]], measure: str
+) -> dict[str, float]:
+    """One of `MEASURES` for each judged query; arguments as for `mean_scores`.
+
+    Examples
+    --------
+    >>> scores_by_query({"q": {"a": 1}, "p": {"b": 1}}, {"q": ["b", "a"]}, "mrr@10")
+    {'q': 0.5, 'p': 0.0}
+    """
+    import ir_measures
+
+    run = {
+        query: {document: float(-rank) for rank, document in enumerate(documents)}
+        for query, documents in rankings.items()
+    }
+    qrels = {query: dict(gains) for query, gains in judgements.items()}
+    found = dict.fromkeys(judgements, 0.0)
+    for row in ir_measures.iter_calc([ir_measures.parse_measure(MEASURES[measure])], qrels, run):
+        found[row.query_id] = float(row.value)
+    return found

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError
+from ...encoders.estimates import Estimate, bootstrap
 from ..events import CancelToken, ProgressListener
-from .correlation import Estimate, bootstrap, pearson, spearman
+from .correlation import pearson, spearman
 from .pairs import read_pairs
 from .running import OWN, Run, postprocessed, require_side
 

@@ -1,4 +1,4 @@
-"""``slotrag encoders``: the installed encoders, and the fingerprint of one."""
+"""``slotrag encoders``: the installed encoders, the fingerprint of one, calibrating and exporting one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import typer
 
 from ..invocation import Invocation
 from ..output import say, say_json, say_pairs
+from .encoders_calibrate import calibrate
+from .encoders_export import export
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List encoders and show their fingerprints.")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, calibrate and export encoders.")
 
 
 @app.callback(invoke_without_command=True)
@@ -51,6 +53,10 @@ def fingerprint(
             ("most tokens", encoder.max_tokens),
         )
     )
+
+
+app.command()(calibrate)
+app.command()(export)
 
 
 def _show(invocation: Invocation, *, as_json: bool) -> None:

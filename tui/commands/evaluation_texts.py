@@ -14,8 +14,8 @@ from ..paths import given_path
 from ..retrieval_options import AsJson
 
 if TYPE_CHECKING:
+    from ...encoders.estimates import Estimate
     from ...rag.evaluation.classification import ClassificationScores
-    from ...rag.evaluation.correlation import Estimate
     from ...rag.evaluation.sts import StsScores
 
 EncoderSpec = Annotated[str | None, typer.Option("--encoder", help="Spec of the encoder. [default: the setting's]")]

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 from slotrag import SlotragError, UsageError
 from slotrag.encoders.registry import create
-from slotrag.rag.evaluation.correlation import bootstrap, pearson, ranks, spearman
+from slotrag.encoders.estimates import bootstrap
+from slotrag.rag.evaluation.correlation import pearson, ranks, spearman
 from slotrag.rag.evaluation.sts import evaluate_sts
 from slotrag.rag.events import Cancelled, CancelToken, Progress
 
