@@ -51,6 +51,11 @@ def create(spec: str | EncoderSpec, models: ModelStore | None = None, *, device:
     return encoder_class.from_spec(parsed, models, device=device)
 
 
+def check(spec: str) -> None:
+    """Refuse a spec that names no installed encoder, without importing one. Raises as `create`."""
+    _find(EncoderSpec.parse(spec).name)
+
+
 def _load(name: str) -> type[Encoder]:
     point = _find(name)
     try:

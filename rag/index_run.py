@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import UsageError
+from ..encoders import registry
 from ..storage.errors import UnknownCollection
 from ..storage.records import CollectionRecord
 from .encoder_shelf import EncoderShelf, require_same, require_same_splitting, splitting_for
@@ -115,6 +116,8 @@ class IndexRun:
             report = IndexReport(existing.name if existing is not None else self.collection or DEFAULT_COLLECTION)
             if existing is not None:
                 self._require_same(existing)
+            else:
+                registry.check(self.encoder or self.parts.settings.encoder)
             scan = self.scan(existing, wanted)
             self._note_missing(scan, existing, named=bool(paths) and required, report=report)
             if any(target.changed for target in wanted) or dry_run:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from libraries import open_library, write
-from slotrag import SlotragError
+from slotrag import SlotragError, UsageError
 from slotrag.rag.library import Library
 from slotrag.rag.settings import Settings
 
@@ -106,9 +106,13 @@ def test_nothing_is_written(tmp_path, hashing_encoder):
 def test_a_library_that_is_not_there_is_not_made(tmp_path, place):
     docs = write(tmp_path / "docs", {"a.txt": "Copper melts."})
     before = sorted(tmp_path.rglob("*"))
-    with Library.open(tmp_path / place, dry=True, settings=Settings(encoder="none-such")) as library:
+    with Library.open(
+        tmp_path / place, dry=True, settings=Settings(encoder="mean@someone/model-never-fetched")
+    ) as library:
         report = library.index([docs], dry_run=True)
         assert report.new == 1
+        with pytest.raises(UsageError, match="no encoder 'none-such'"):
+            library.index([docs], encoder="none-such", dry_run=True)
         with pytest.raises(SlotragError, match="cannot be written"):
             library._catalog.create_collection("x", encoder="x", fingerprint="0", dimension=1, splitting={})
     assert sorted(tmp_path.rglob("*")) == before
