@@ -16,7 +16,8 @@ from slotrag.tui.paths import given_path
 def callbacks() -> list[Any]:
     """The functions of all commands."""
     names = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-    apps = [import_module(f"slotrag.tui.commands.{name}").app for name in names]
+    modules = [import_module(f"slotrag.tui.commands.{name}") for name in names]
+    apps = [module.app for module in modules if hasattr(module, "app")]
     return [command.callback for app in apps for command in app.registered_commands]
 
 
