@@ -189,17 +189,17 @@ class PrefixedLM:
     def _placeholder_row(self, like: torch.Tensor) -> torch.Tensor:
         import torch
 
-        if self._row is None:
-            if self._placeholder == "zeros":
-                self._row = torch.zeros(like.shape[-1], dtype=like.dtype, device=like.device)
-            else:
-                # Through the module, not from its table: some models scale their embeddings in it.
-                table = self._tree.get_input_embeddings()
-                size = table.weight.shape[0]
-                total = torch.zeros(like.shape[-1], dtype=torch.float64, device=like.device)
-                for start in range(0, size, 4096):
-                    total += table(torch.arange(start, min(size, start + 4096), device=like.device)).double().sum(0)
-                self._row = (total / size).to(like.dtype)
+        if self._row is not None:
+            return self._row
+        row = torch.zeros(like.shape[-1], dtype=torch.float64, device=like.device)
+        if self._placeholder == "mean":
+            # Through the module, not from its table: some models scale their embeddings in it.
+            table = self._tree.get_input_embeddings()
+            size = table.weight.shape[0]
+            for start in range(0, size, 4096):
+                row += table(torch.arange(start, min(size, start + 4096), device=like.device)).double().sum(dim=0)
+            row /= size
+        self._row = row.to(like.dtype)
         return self._row
 
     def _head_cache(self, size: int, *, locked: bool) -> Any:
