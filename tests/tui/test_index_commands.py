@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,15 @@ def test_status_and_collections(command: Command, indexed: Path) -> None:
     assert "3 indexed" in out and str(indexed) in out
     assert value(command("collections", "--json"))["collections"][0]["is_default"] is True
     assert command("collections")[1].startswith("default\tdefault\t")
+
+
+def test_status_says_why_a_library_is_only_read(
+    command: Command, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "read-only" not in command("status")[1]
+    monkeypatch.setattr(os, "access", lambda path, mode, **options: not mode & os.W_OK)
+    assert re.search("^read-only +you may not write", command("status")[1], re.M)
+    assert value(command("status", "--json"))["read_only_reason"].startswith("you may not write")
 
 
 def test_remove_takes_documents_out(command: Command, indexed: Path) -> None:
