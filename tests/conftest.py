@@ -105,6 +105,15 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 
 
 @pytest.fixture(scope="session")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny random generator whose window holds the demonstrations of geneol."""
+    import tiny_models
+
+    folder = tmp_path_factory.mktemp("generator") / "llama"
+    return tiny_models.write("llama", folder, max_position_embeddings=4096)
+
+
+@pytest.fixture(scope="session")
 def memory_folder() -> Iterator[Path]:
     """A folder that lies in memory, where the machine has such a file system; other users may look into it."""
     memory = Path("/dev/shm")

@@ -61,7 +61,8 @@ def gumbel_noise(key: bytes, step: int, size: int) -> np.ndarray:
     # The raw bits of Philox are fixed by its definition; numpy's distributions may change between its versions.
     generator = np.random.Philox(key=int.from_bytes(key[:16], "little"), counter=step << 128)
     bits = generator.random_raw(-(-size // 2)).view(np.uint32)[:size]
-    uniform = ((bits >> 8).astype(np.float32) + np.float32(0.5)) * np.float32(2**-24)
+    # 23 bits and a half: exact in float32, and never 0 or 1.
+    uniform = ((bits >> 9).astype(np.float32) + np.float32(0.5)) * np.float32(2**-23)
     return -np.log(-np.log(uniform))
 
 

@@ -49,6 +49,16 @@ ROWS = [
     Row("tp@({gpt-neox}):max_length=60,layer=-1"),
     Row("echo@({llama})", ("echo@({llama}):layer=-2", "echo@({llama}):prompt=plain", "mean@({llama})")),
     Row("echo@({gemma2}):prompt=plain,layer=1"),
+    Row(
+        "geneol:m=2,generator=({generator}),encoder=hashing,max_length=20,temperature=1",
+        tuple(
+            f"geneol:generator=({{generator}}),encoder=hashing,max_length=20,{rest}"
+            for rest in ("m=3,temperature=1", "m=2", "m=2,temperature=1,seed=1", "m=2,temperature=1,strategy=sentences")
+        ),
+    ),
+    Row(
+        "geneol:m=1,query_m=1,kinds=T4,least=-1,generator=({generator}),encoder=(mean@({bert})),max_length=16,lookup=3"
+    ),
     Row("st@minilm-l6", ("st@minilm-l6:query_prompt=(query: )", "st@minilm-l6:max_length=64", "mean@minilm-l6")),
     Row("st@minilm-l6:query_prompt=(ask: ),document_prompt=(the longer prompt of a document: ),max_length=40"),
 ]
@@ -57,8 +67,9 @@ ROWS = [
 class TestConformance(EncoderConformance):
     @pytest.fixture(autouse=True, scope="class", params=ROWS, ids=lambda row: row.spec)
     @classmethod
-    def _row(cls, request, models, hashing_encoder, tiny_model):
+    def _row(cls, request, models, hashing_encoder, tiny_model, generator):
         def fill(spec: str) -> str:
+            spec = spec.replace("{generator}", str(generator))
             for kind in tiny_models.KINDS:
                 if "{" + kind + "}" in spec:
                     spec = spec.replace("{" + kind + "}", str(tiny_model(kind)))
