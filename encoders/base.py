@@ -37,6 +37,11 @@ class Encoder(ABC):
         of its tokens in than this; a longer prompt may leave it fewer.
 
     An encoder with a model may have `forward_seconds`, the seconds spent in the model's forward passes so far.
+
+    The vectors are raw; what a collection compares are these after its post-processing (mean removal, whitening ...).
+    An encoder may have `postprocessing`, a `slotrag.encoders.postprocessing.Postprocessing` of `dimension` inputs, that
+    a new collection starts with, and over a causal language model ``unembedding()``, the float32 matrix of shape
+    (vocabulary, dimension) that gives its logits, which the step ``embedfilter`` needs.
     """
 
     spec: str

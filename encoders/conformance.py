@@ -104,6 +104,15 @@ class EncoderConformance:
         assert isinstance(encoder.max_tokens, int) and encoder.max_tokens > 0
         assert len(encoder.fingerprint) == 64 and set(encoder.fingerprint) <= set("0123456789abcdef")
 
+    def test_the_post_processing_that_it_brings_along_fits_its_vectors(self) -> None:
+        encoder = self.encoder()
+        own = getattr(encoder, "postprocessing", None)
+        if own is None:
+            return
+        vectors = own.apply(encoder.encode_documents(PLAIN_TEXTS))
+        assert own.dimension_in == encoder.dimension and vectors.shape == (len(PLAIN_TEXTS), own.dimension_out)
+        assert type(own).from_bytes(own.to_bytes()) == own
+
     def test_spec_builds_an_equal_encoder(self) -> None:
         encoder = self.encoder()
         assert str(EncoderSpec.parse(encoder.spec)) == encoder.spec, "the spec is not in canonical form"

@@ -66,8 +66,7 @@ def fit_to(steps: Steps, rows: int, vectors: Callable[[], Iterable[np.ndarray]],
     """
     if not steps:
         return Fitted(None)
-    check_steps(steps, encoder)
-    unembedding = encoder.unembedding() if steps.need_unembedding else None  # type: ignore[attr-defined]
+    unembedding = check_steps(steps, encoder)
     if not steps.need_vectors or rows >= LEAST_ROWS:
         return Fitted(fit(str(steps), vectors() if steps.need_vectors else (), unembedding=unembedding))
     own = suggested(encoder)
@@ -77,14 +76,24 @@ def fit_to(steps: Steps, rows: int, vectors: Callable[[], Iterable[np.ndarray]],
     return Fitted(None, COLLECTION, [f"{few}, so the post-processing {steps} is left out; ask for it again later."])
 
 
-def check_steps(steps: Steps, encoder: Encoder) -> None:
-    """Refuse what no vectors of this encoder could allow. Raises `slotrag.UsageError`."""
+def check_steps(steps: Steps, encoder: Encoder) -> np.ndarray | None:
+    """Refuse what no vectors of this encoder could allow, before any are made; its unembedding matrix where a step
+    needs it. Raises `slotrag.UsageError`."""
     require_possible(steps, encoder.dimension)
-    if steps.need_unembedding and not hasattr(encoder, "unembedding"):
+    if not steps.need_unembedding:
+        return None
+    if not hasattr(encoder, "unembedding"):
         raise PostprocessingError(
             f"The encoder {encoder.spec} has no unembedding matrix, which 'embedfilter' needs; choose another step, or "
             "an encoder over a causal language model."
         )
+    matrix: np.ndarray = encoder.unembedding()  # type: ignore[attr-defined]
+    if matrix.shape[1] != encoder.dimension:
+        raise PostprocessingError(
+            f"The unembedding matrix of {encoder.spec} is {matrix.shape[1]} wide, its vectors {encoder.dimension}: "
+            "'embedfilter' is not possible; choose another step."
+        )
+    return matrix
 
 
 @dataclass(slots=True)
