@@ -21,6 +21,7 @@ from .ignoring import (
     Globs,
     IgnoreFile,
     ignored,
+    own_exclude,
     read_ignore_file,
     rules_above,
 )
@@ -159,9 +160,7 @@ class _Walk:
         except OSError as error:
             yield SkippedFile(folder.rstrip(os.sep), f"the folder cannot be listed: {error.strerror}", failed=True)
             return
-        if any(entry.name == ".gitignore" for entry in entries):
-            own = read_ignore_file(folder + ".gitignore")
-            rules = [*rules, own] if own else rules
+        rules = [*rules, *self._own_rules(folder, {entry.name for entry in entries})]
         for entry in entries:
             path = folder + entry.name
             try:
@@ -172,6 +171,12 @@ class _Walk:
                 item = SkippedFile(path, f"cannot be examined: {error.strerror}", failed=True)
             if item is not None:
                 yield item
+
+    def _own_rules(self, folder: str, names: set[str]) -> list[IgnoreFile]:
+        """The rules that begin to hold in a folder; a repository inside another one brings its own."""
+        nested = own_exclude(folder) if ".git" in names and folder != self._top else None
+        own = read_ignore_file(folder + ".gitignore") if ".gitignore" in names else None
+        return [file for file in (nested, own) if file]
 
     def _entry(
         self, entry: os.DirEntry[str], path: str, rules: list[IgnoreFile], named: bool

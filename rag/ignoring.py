@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from .. import UsageError
+from .ignore_rules import Rules, lines_of, parse
 
 MAXIMUM_RULES = 1_000_000
 """Most bytes of an ignore file; a larger one, which nobody wrote, is passed over."""
-
-_BAD_PATTERN = (ValueError, re.error)
-"""What compiling a pattern raises: its own errors, and those of the regular expression that is made of it."""
 
 TOOL_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """Never documents, though not hidden; an include pattern that names one enters it. (``.git`` and its like are hidden,
@@ -43,12 +38,12 @@ class IgnoreFile:
     """The rules of one ``.gitignore``; they hold below `folder`, an absolute path with a separator at its end."""
 
     folder: str
-    rules: GitIgnoreSpec
+    rules: Rules
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: ignored, False: taken back by a ``!`` rule, None: no rule speaks of it."""
         relative = path[len(self.folder) :].replace(os.sep, "/")
-        return self.rules.check_file(relative + "/" if is_folder else relative).include
+        return self.rules.verdict(os.fsencode(relative).decode("latin-1"), is_folder)
 
 
 def read_ignore_file(path: str) -> IgnoreFile | None:
@@ -62,29 +57,23 @@ def read_ignore_file(path: str) -> IgnoreFile | None:
         return None
     if len(data) > MAXIMUM_RULES:
         return None
-    text = data.decode("utf-8-sig", "surrogateescape")
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")  # compared byte by byte, as git does
     folder = os.path.dirname(path)  # noqa: PTH120 - Path would not keep a path's exact spelling
-    return IgnoreFile(folder.rstrip(os.sep) + os.sep, _rules(text.splitlines()))
+    return IgnoreFile(folder.rstrip(os.sep) + os.sep, Rules(lines_of(text)))
 
 
-def _rules(lines: Sequence[str]) -> GitIgnoreSpec:
-    """Compile patterns; one that is no valid pattern is left out, as git does."""
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except _BAD_PATTERN:
-        return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except _BAD_PATTERN:
-        return False
-    return True
+def own_exclude(folder: str) -> IgnoreFile | None:
+    """The rules of a repository's ``info/exclude``; they hold below `folder`, its top."""
+    top = folder.rstrip(os.sep)
+    file = read_ignore_file(os.path.join(top, ".git", "info", "exclude"))  # noqa: PTH118
+    return IgnoreFile(top + os.sep, file.rules) if file else None
 
 
 def ignored(rules: Sequence[IgnoreFile], path: str, is_folder: bool) -> bool:
-    """Whether the rules, outermost first, leave `path` out: the innermost file that speaks of it decides."""
+    """Whether the rules, outermost first, leave `path` out: the innermost file that speaks of it decides.
+
+    The folders that it is in are not looked at; a walk does not enter one that is ignored.
+    """
     for file in reversed(rules):
         verdict = file.verdict(path, is_folder)
         if verdict is not None:
@@ -108,11 +97,21 @@ def rules_above(source: str) -> list[IgnoreFile]:
         file = read_ignore_file(os.path.join(folder, ".gitignore"))  # noqa: PTH118
         if file:
             found.insert(0, file)
-    exclude = read_ignore_file(os.path.join(folder, ".git", "info", "exclude"))  # noqa: PTH118
+    exclude = own_exclude(folder)
     if exclude:
-        found.insert(0, IgnoreFile(folder.rstrip(os.sep) + os.sep, exclude.rules))
-    named = folder != source and ignored(found, source, True)
-    return [] if named else found
+        found.insert(0, exclude)
+    return [] if _inside_ignored(found, source, folder) else found
+
+
+def _inside_ignored(rules: Sequence[IgnoreFile], source: str, top: str) -> bool:
+    """Whether the rules leave out `source` or a folder between it and `top`."""
+    folder = source
+    while folder != top:
+        above = [file for file in rules if folder.startswith(file.folder)]
+        if ignored(above, folder, True):
+            return True
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return False
 
 
 class Globs:
@@ -130,19 +129,19 @@ class Globs:
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         for pattern in (*include, *exclude):
-            if not _is_pattern(pattern):
+            if parse(pattern, strict=True) is None:
                 raise UsageError(f"{pattern!r} is no pattern; write it as in a .gitignore file, such as '*.log'.")
-        self._include = GitIgnoreSpec.from_lines(include) if include else None
-        self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
+        self._include = Rules(include) if include else None
+        self._exclude = Rules(exclude) if exclude else None
         parts = [part for pattern in include for part in pattern.split("/") if part]
         self._named = {part for part in parts if not set(part) & set("*?[!")}
         self._suffixes = {part[1:].lower() for part in parts if part.startswith("*.")}
 
     def refusal(self, relative: str, is_folder: bool) -> str:
         """Why the patterns leave a file or folder out; empty where they do not."""
-        if self._exclude is not None and self._exclude.match_file(relative + "/" if is_folder else relative):
+        if self._exclude is not None and self._exclude.verdict(relative, is_folder):
             return "excluded"
-        if self._include is not None and not is_folder and not self._include.match_file(relative):
+        if self._include is not None and not is_folder and not _reaches(self._include, relative):
             return "not included"
         return ""
 
@@ -152,3 +151,9 @@ class Globs:
 
     def names_suffix(self, suffix: str) -> bool:
         return suffix in self._suffixes
+
+
+def _reaches(rules: Rules, path: str) -> bool:
+    """Whether rules fit a file or a folder that it is in."""
+    ends = [at for at, character in enumerate(path) if character == "/"]
+    return any(rules.verdict(path[:end], True) for end in ends) or bool(rules.verdict(path, False))
