@@ -40,10 +40,12 @@ def spearman(vectors: np.ndarray, places: dict[str, int], pairs: list[tuple[str,
     return 100 * float(spearmanr((left * right).sum(axis=1), scores).statistic)
 
 
-def settings(backbone: str, exits: list[int], demonstrations: list[str]) -> list[tuple[tuple[str, str, str], str]]:
+def settings(
+    backbone: str, prompts: list[str], exits: list[int], demonstrations: list[str]
+) -> list[tuple[tuple[str, str, str], str]]:
     """Labels (prompt, prepending, demonstration) and specs of every setting to compare."""
     chosen = []
-    for prompt in PROMPTS:
+    for prompt in prompts:
         for demonstration in ["none", *(demonstrations if prompt != "metaeol" else [])]:
             common = f"calibration=none,prompt={prompt},demonstration={demonstration}"
             chosen.append(((prompt, "-", demonstration), f"prompteol@({backbone}):{common}"))
@@ -51,6 +53,14 @@ def settings(backbone: str, exits: list[int], demonstrations: list[str]) -> list
                 label = "no copy" if end == 1 else f"exit {end}"
                 chosen.append(((prompt, label, demonstration), f"tp@({backbone}):{common},exit={end}"))
     return chosen
+
+
+def processed(steps: str, rows: np.ndarray, fitting: list[int], encoder) -> np.ndarray:
+    """Unit rows after post-processing that is fitted on some of them."""
+    if steps == "none":
+        return rows
+    unembedding = encoder.unembedding() if "filter" in steps else None
+    return fit(steps, [rows[fitting]], unembedding=unembedding).apply(rows)
 
 
 def measure_quality(arguments: argparse.Namespace, models: ModelStore) -> None:
@@ -63,7 +73,9 @@ def measure_quality(arguments: argparse.Namespace, models: ModelStore) -> None:
     if len(fitting) < LEAST_ROWS:
         print(f"(fewer than {LEAST_ROWS} texts: the post-processed columns are noise)")
     print(f"{'prompt':10} {'prepending':10} {'demonstr.':10} {'layer':>5} " + " ".join(f"{s:>15}" for s in STEPS))
-    for (prompt, prepending, demonstration), spec in settings(arguments.backbone, arguments.exits, arguments.demos):
+    for (prompt, prepending, demonstration), spec in settings(
+        arguments.backbone, arguments.prompts, arguments.exits, arguments.demos
+    ):
         encoder = registry.create(spec, models)
         states = scan_states(encoder, texts)
         for layer in arguments.layers:
@@ -71,8 +83,7 @@ def measure_quality(arguments: argparse.Namespace, models: ModelStore) -> None:
             found = []
             for steps in STEPS:
                 own = steps.replace("128", str(min(128, len(fitting) // 4)))
-                made = fit(own, [rows[fitting]], unembedding=encoder.unembedding() if "filter" in own else None)
-                found.append(spearman(made.apply(rows), places, odd, odd_scores))
+                found.append(spearman(processed(own, rows, fitting, encoder), places, odd, odd_scores))
             values = " ".join(f"{value:15.1f}" for value in found)
             print(f"{prompt:10} {prepending:10} {demonstration:10} {layer:5} {values}", flush=True)
 
@@ -82,7 +93,7 @@ def measure_time(arguments: argparse.Namespace, models: ModelStore) -> None:
     texts = [text for pair in pairs for text in pair]
     backbone = arguments.backbone
     specs = {"eol": f"prompteol@({backbone}):calibration=none"}
-    for prompt in PROMPTS:
+    for prompt in arguments.prompts:
         if prompt != "eol":
             specs[prompt] = f"prompteol@({backbone}):calibration=none,prompt={prompt}"
         for end in arguments.exits:
@@ -116,23 +127,32 @@ def seconds(encoder, texts: list[str]) -> float:
     return time.perf_counter() - started
 
 
+def words(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in words(text)]
+
+
 def main() -> None:
-    numbers = lambda text: [int(part) for part in text.split(",") if part]  # noqa: E731
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs_file", type=Path)
     parser.add_argument("--pairs", type=int, help="pairs for the correlations (default: all)")
     parser.add_argument("--backbone", default="smollm2-135m")
     parser.add_argument("--exits", type=numbers, default=[3, 7], help="exits of Token Prepending")
-    parser.add_argument("--layers", type=numbers, default=[-1, -2, -3, -4])
     parser.add_argument(
-        "--demos", type=lambda text: [name for name in text.split(",") if name], default=list(DEMONSTRATIONS)
+        "--layers", type=numbers, default=[-1, -2, -3, -4], help="--layers= leaves the correlations out"
     )
+    parser.add_argument("--prompts", type=words, default=list(PROMPTS))
+    parser.add_argument("--demos", type=words, default=list(DEMONSTRATIONS), help="demonstrations beside none")
     parser.add_argument("--timed", type=int, default=64, help="texts of a timed round")
     parser.add_argument("--rounds", type=int, default=5, help="0 leaves the times out")
     parser.add_argument("--half", type=int, default=15, help="a layer in the middle, for the time of an early exit")
     arguments = parser.parse_args()
     models = ModelStore()
-    measure_quality(arguments, models)
+    if arguments.layers:
+        measure_quality(arguments, models)
     if arguments.rounds:
         measure_time(arguments, models)
 
