@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
 
+from ..sentences import sentences
+from .pdf_hyphens import HYPHENS, join_lines, without_hyphens
 from .pdf_lines import Line
 from .pdf_tables import table_end, table_text
 
@@ -20,25 +22,45 @@ HEADING_LENGTH = 200
 
 HEADING_LEVELS = 4
 
-_HYPHENS = "\x02\xad\ufffe"  # PDFium's mark for a hyphen at a line end, and soft hyphens
+LEAST_PROSE = 40
+"""Characters of a paragraph's text from which it may go on over the page end."""
+
 _ENDS = re.compile(r"""[.!?…:;。！？]["'”’)\]」』]*$""")
-_HAN_KANA = re.compile("[\u3000-\u30ff\u4e00-\u9fff\uff00-\uff60]")
+_SENTENCE_LENGTH = 1000
+"""Most characters that a sentence is followed over a page end."""
 
 
 @dataclass(slots=True)
 class Paragraph:
-    """Lines joined; `level` of a heading, else 0; `hyphenated` where it ends within a word; `table` of rows."""
+    """Lines joined; `level` of a heading, else 0; `table` of rows; `size` of its letters.
+
+    `full` means that its last line goes as far to the right as others of the page do, so that it may go on.
+    """
 
     text: str
     level: int = 0
-    hyphenated: bool = False
     table: bool = False
+    size: float = 0.0
+    full: bool = False
 
-    def runs_on(self, following: Paragraph) -> bool:
-        """Whether `following`, the first of the next page, goes on with this one."""
-        if self.table or following.table:
-            return False
-        return not following.level and (self.hyphenated or not _ENDS.search(self.text)) and following.text[0].islower()
+    def runs_on(self, following: Paragraph) -> int:
+        """How many characters of `following`, the first of the next page, end this one's last sentence; 0 if none.
+
+        A sentence goes on where it has no end on this page, its last line is full, and the next page begins in the
+        same size and in lower case. It must end there: without an end, lines such as those of a list would be joined.
+        """
+        if self.table or following.table or self.level or following.level or _ENDS.search(self.text):
+            return 0
+        if abs(self.size - following.size) > 0.1 * max(self.size, following.size) or not following.text[0].islower():
+            return 0
+        parted = self.text[-1] in HYPHENS or self.text[-1] == "-"
+        if not parted and not (self.full and len(self.text) >= LEAST_PROSE):
+            return 0
+        rest = following.text[:_SENTENCE_LENGTH]
+        stop = sentences(rest)[0][1]
+        if _ENDS.search(rest[:stop]):
+            return stop
+        return len(rest.split(maxsplit=1)[0]) if parted else 0
 
 
 def sizes_of_headings(pages: Iterable[Sequence[Line]]) -> dict[float, int]:
@@ -54,37 +76,10 @@ def sizes_of_headings(pages: Iterable[Sequence[Line]]) -> dict[float, int]:
     return {size: min(level, HEADING_LEVELS) for level, size in enumerate(larger, 1)}
 
 
-@dataclass(slots=True)
-class RepeatedLines:
-    """Running heads and page numbers: the first or last line of more than half of the pages, digits aside."""
-
-    patterns: set[str] = field(default_factory=set)
-
-    def drop(self, line: Line, seen: set[str]) -> bool:
-        """Whether to leave `line` out: a repeated one that was `seen` before. The first is kept, so nothing is lost."""
-        pattern = _pattern(line.text)
-        if not line.edge or pattern not in self.patterns:
-            return False
-        if pattern in seen or pattern == "#":
-            return True
-        seen.add(pattern)
-        return False
-
-
-def _pattern(text: str) -> str:
-    return re.sub(r"\d+", "#", text)
-
-
-def repeated_lines(pages: Sequence[Sequence[Line]]) -> RepeatedLines:
-    counts: Counter[str] = Counter()
-    for lines in pages:
-        counts.update({_pattern(line.text) for line in lines if line.edge})
-    filled = sum(1 for lines in pages if lines)
-    return RepeatedLines({pattern for pattern, count in counts.items() if count >= 4 and 2 * count > filled})
-
-
-def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Paragraph]:
-    """The paragraphs and headings of one page."""
+def page_paragraphs(
+    lines: Sequence[Line], levels: dict[float, int], compounds: frozenset[str] = frozenset()
+) -> list[Paragraph]:
+    """The paragraphs and headings of one page; `compounds` are the words that the document writes with hyphens."""
     if not lines:
         return []
     gaps = [above.last_y - below.y for above, below in pairwise(lines) if above.last_y > below.y]
@@ -96,7 +91,7 @@ def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Par
     while at < len(lines):
         stop = table_end(lines, at)
         if group and (stop > at or _starts_paragraph(lines[at - 1], lines[at], spacing, right, group)):
-            found.append(_paragraph(group, levels))
+            found.append(_paragraph(group, levels, right, compounds))
             group = []
         if stop > at:
             found.append(Paragraph(table_text(lines[at:stop]), table=True))
@@ -104,7 +99,7 @@ def page_paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> list[Par
             group.append(lines[at])
         at = max(stop, at + 1)
     if group:
-        found.append(_paragraph(group, levels))
+        found.append(_paragraph(group, levels, right, compounds))
     return found
 
 
@@ -124,31 +119,15 @@ def _starts_paragraph(above: Line, line: Line, spacing: float, right: float, gro
     return ended and (indented or short)
 
 
-def _paragraph(group: list[Line], levels: dict[float, int]) -> Paragraph:
+def _paragraph(group: list[Line], levels: dict[float, int], right: float, compounds: frozenset[str]) -> Paragraph:
     text = group[0].text
     for line in group[1:]:
-        text = _joined(text, line.text)
+        text = join_lines(text, line.text, compounds)
     level = levels.get(group[0].size, 0)
     if len(text) > HEADING_LENGTH or not any(character.isalnum() for character in text):
         level = 0
-    if not level and text[-1] in _HYPHENS:
-        return Paragraph(text.rstrip(_HYPHENS), hyphenated=True)
-    return Paragraph(_clean(text), level, not level and text[-1] == "-" and text[-2:-1].isalpha())
-
-
-def _joined(text: str, following: str) -> str:
-    """Two lines as one: a word cut at the line end is joined; Chinese and Japanese take no space."""
-    if text[-1] in _HYPHENS:
-        return text[:-1] + following
-    if text[-1] == "-" and len(text) > 1 and text[-2].isalpha() and following[0].islower():
-        return text[:-1] + following
-    if _HAN_KANA.match(text[-1]) and _HAN_KANA.match(following[0]):
-        return text + following
-    return f"{text} {following}"
-
-
-def _clean(text: str) -> str:
-    return text.translate({ord(mark): None for mark in _HYPHENS})
+    last = group[-1]
+    return Paragraph(without_hyphens(text, compounds), level, False, last.size, last.right > right - 4 * last.size)
 
 
 def ranges(numbers: Sequence[int]) -> str:
