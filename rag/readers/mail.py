@@ -37,6 +37,7 @@ class MailReader(Reader):
     """Reads a message in its internet format. Attachments that cannot be read are named in the notes."""
 
     name = "mail"
+    version = "2"
     media_types = ("message/rfc822",)
     suffixes = (".eml",)
 
@@ -88,18 +89,21 @@ def _content(part: EmailMessage) -> str:
 
 def _add_body(builder: DocumentBuilder, message: EmailMessage) -> None:
     try:
-        body = message.get_body(("plain", "html"))
-        if body is None:
-            return
-        assert isinstance(body, EmailMessage)
-        text = normalise(_content(body))
+        found = [body for kind in ("plain", "html") if (body := message.get_body((kind,))) is not None]
+        texts = [normalise(_content(body)) for body in found if isinstance(body, EmailMessage)]
     except (ReadError, KeyError, AttributeError) as error:
         builder.notes.append(f"the body cannot be read: {error}")
         builder.partial = True
         return
+    filled = next((place for place, text in enumerate(texts) if text.strip()), None)  # some write a blank plain part
+    if filled is None:
+        return
+    body, text = found[filled], texts[filled]
     if body.get_content_type() == "text/html":
         document = html_document(text, furniture=True)
         builder.add_all(document.text, document.blocks)
+        builder.notes.extend(document.notes)
+        builder.partial = builder.partial or document.partial
     else:
         for block in paragraphs(text):
             builder.add("paragraph", text[block.start : block.end])

@@ -136,3 +136,14 @@ def test_what_is_named_mail_but_is_none(tmp_path: Path, source: bytes) -> None:
 def test_empty(tmp_path: Path) -> None:
     with pytest.raises(NoText):
         read(write(tmp_path, b""))
+
+
+@pytest.mark.parametrize("plain", ["", "\n \n", "\u00a0\n"])
+def test_the_html_part_is_read_where_the_plain_one_is_blank(tmp_path: Path, plain: str) -> None:
+    message = EmailMessage()
+    message["Subject"] = "Boiler"
+    message.set_content(plain)
+    message.add_alternative("<p>It is serviced in <b>May</b>.</p>", subtype="html")
+    path = tmp_path / "a.eml"
+    path.write_bytes(message.as_bytes())
+    assert "It is serviced in May." in read(path).text
