@@ -16,6 +16,7 @@ from ..documents import Document, NoText, ReadError, normalise
 from .base import Reader
 from .builder import DocumentBuilder
 from .decoding import decode, looks_like_text, read_bytes
+from .html_repair import repaired
 from .tables import table_lines
 
 _START = re.compile(
@@ -33,7 +34,23 @@ _ALIASES = {
 }
 
 _DROPPED = frozenset(
-    ("script", "style", "noscript", "template", "nav", "svg", "iframe", "object", "button", "select", "head", "input")
+    (
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "nav",
+        "svg",
+        "iframe",
+        "object",
+        "button",
+        "select",
+        "head",
+        "input",
+        "rp",
+        "annotation",
+        "annotation-xml",
+    )
 )
 _DROPPED_ROLES = frozenset(("navigation", "search", "menu", "menubar", "contentinfo"))
 _FURNITURE = frozenset(("aside", "header", "footer"))
@@ -51,11 +68,17 @@ _BLOCKS = frozenset(
 )
 
 
+_SIGNS_BEFORE = {"rt": "(", "math": " "}
+_SIGNS_AFTER = {"rt": ")", "math": " "}
+_MATH_SIGNS = {"mfrac": "/", "msup": "^", "msub": "_", "munder": "_", "mover": "^"}
+"""What parts the two parts of a formula, which the page shows by their places."""
+
+
 class HtmlReader(Reader):
     """Reads HTML and XHTML."""
 
     name = "HTML"
-    version = "2"
+    version = "3"
     media_types = ("text/html", "application/xhtml+xml")
     suffixes = (".html", ".htm", ".xhtml")
 
@@ -67,7 +90,7 @@ class HtmlReader(Reader):
     def read(self, path: Path) -> Document:
         document = html_document(html_text(read_bytes(path)))
         if not document.text and document.partial:
-            raise ReadError("its elements are nested too deeply to be read")
+            raise ReadError(f"no text can be read: {document.notes[0]}")
         if not document.text:
             raise NoText("no text in the page")
         return document
@@ -96,7 +119,8 @@ def html_document(source: str, *, furniture: bool = False) -> Document:
     """
     etree: Any = import_module("lxml.etree")
     builder = DocumentBuilder("text/html")
-    data = normalise(source).encode("utf-8")
+    source, notes = repaired(normalise(source))
+    data = source.encode("utf-8")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)
     root = etree.fromstring(data, parser) if data.strip() else None
     if root is None:
@@ -113,6 +137,8 @@ def html_document(source: str, *, furniture: bool = False) -> Document:
     if any("depth" in entry.message.lower() for entry in parser.error_log[:100]):
         builder.notes.append("parts nested too deeply were left out")
         builder.partial = True
+    builder.notes += notes
+    builder.partial = builder.partial or bool(notes)
     return builder.document()
 
 
@@ -167,10 +193,11 @@ class _Renderer:
             if event == "start":
                 if self._start(element, tag, element is top):
                     walker.skip_subtree()
-                elif element.text:
-                    self._inline.append(element.text)
+                else:
+                    self._inline += (_sign_before(element), element.text or "")
             else:
                 self._end(tag)
+                self._inline.append(_SIGNS_AFTER.get(tag, ""))
                 if element.tail and element is not top:
                     self._inline.append(element.tail)
         self._flush()
@@ -265,6 +292,15 @@ def _is_furniture(element: Any, tag: object) -> bool:
     )
 
 
+def _sign_before(element: Any) -> str:
+    """What parts an inline element from the words before it; in the text they would be one."""
+    if element.tag in _SIGNS_BEFORE:
+        return _SIGNS_BEFORE[element.tag]
+    if not str(element.tag).startswith("m") or element.getparent() is None or element.getprevious() is None:
+        return ""
+    return _MATH_SIGNS.get(element.getparent().tag, "")
+
+
 def _inline_text(element: Any) -> str:
     """An element's text on one line, without what is dropped everywhere."""
     parts: list[str] = []
@@ -274,12 +310,12 @@ def _inline_text(element: Any) -> str:
         if event == "start":
             if child is not element and _dropped(child, child.tag):
                 walker.skip_subtree()
-            elif child.text:
-                parts.append(child.text)
+            else:
+                parts += (_sign_before(child), child.text or "")
             if child.tag in _BLOCKS or child.tag == "br":
                 parts.append(" ")
-        elif child is not element and child.tail:
-            parts.append(child.tail)
+        elif child is not element:
+            parts += (_SIGNS_AFTER.get(child.tag, ""), child.tail or "")
     return " ".join("".join(parts).split()).removesuffix("¶").rstrip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotrag.rag.documents import NoText
+from slotrag.rag.documents import NoText, ReadError
 from slotrag.rag.readers import read
 
 PAGE = """<!DOCTYPE html><html><head><title>The house</title><style>p {color: red}</style></head><body>
@@ -87,3 +87,42 @@ def test_the_only_h1_is_kept_though_it_stands_in_the_pages_header(tmp_path: Path
 
 def test_the_pages_header_is_read_where_there_is_nothing_else(tmp_path: Path) -> None:
     assert "Sign in here" in read(write(tmp_path, FURNITURE.format(top="", body=""))).text
+
+
+@pytest.mark.parametrize("end", ["</body></html>", "</body>", "</html>", "</BODY >\n</HTML>"])
+def test_text_after_the_end_of_the_page_is_read(tmp_path: Path, end: str) -> None:
+    text = read(write(tmp_path, f"<html><body><p>Before.</p>{end}\nAfter. <p>And more.</p>")).text
+    assert text == "Before.\n\nAfter.\n\nAnd more.\n"
+
+
+@pytest.mark.parametrize("tag", ["nav", "aside", "footer", "header", "select", "button", "noscript", "iframe", "svg"])
+def test_an_element_that_is_never_closed_takes_nothing_along(tmp_path: Path, tag: str) -> None:
+    page = f"<html><body><{tag}>Closed.</{tag}><p>Before.</p><{tag} class=x>Menu<p>The boiler is old.</p></body></html>"
+    text = read(write(tmp_path, page)).text
+    assert "Before." in text and "The boiler is old." in text
+    assert "Closed." not in text
+
+
+def test_a_tag_in_a_comment_or_a_script_closes_and_opens_nothing(tmp_path: Path) -> None:
+    page = "<html><body><script>x = '<nav>'</script><!-- <nav> --><nav>Menu</nav><p>The boiler.</p></body></html>"
+    assert read(write(tmp_path, page)).text == "The boiler.\n"
+
+
+@pytest.mark.parametrize(("start", "what"), [("<script>", "<script>"), ("<!--", "comment"), ("<style>", "<style>")])
+def test_what_an_unclosed_script_or_comment_hides_is_said(tmp_path: Path, start: str, what: str) -> None:
+    document = read(write(tmp_path, f"<html><body><p>Before.</p>\n{start} never\n<p>After.</p>"))
+    assert document.partial
+    assert document.notes == [f"nothing after line 2 was read: its {what} is never closed"]
+
+
+def test_an_unclosed_title_is_the_reason_of_a_page_without_text(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match="<title> is never closed"):
+        read(write(tmp_path, "<html><head><title>The house <body><p>The boiler.</p></body></html>"))
+
+
+def test_readings_and_formulas_are_parted_from_the_words_beside_them(tmp_path: Path) -> None:
+    page = (
+        "<html><body><p>A <ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby><math><mfrac><mn>1</mn><mn>2</mn></mfrac>"
+        "<mo>=</mo><msup><mi>x</mi><mn>2</mn></msup></math>and</p></body></html>"
+    )
+    assert read(write(tmp_path, page)).text == "A 漢字(かんじ) 1/2=x^2 and\n"
