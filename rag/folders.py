@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import SlotragError
+from ..storage.records import FileStamp
 from .ignoring import (
     BINARY_SUFFIXES,
     REPOSITORY_FOLDERS,
@@ -26,6 +27,9 @@ from .ignoring import (
     rules_above,
 )
 from .results import SkippedFile
+
+_LARGEST_INODE = 2**63 - 1
+"""Of a longer number, which few file systems have, the lower bits are kept: a database holds no more."""
 
 
 class SourceMissing(SlotragError):
@@ -44,14 +48,26 @@ class FoundFile:
         To the source; the file's name where the source is the file itself.
     size : int
         Bytes.
-    mtime_ns : int
-        Time of the last change, nanoseconds.
+    mtime_ns, ctime_ns, inode : int
+        See `slotrag.storage.records.FileStamp`.
     """
 
     path: str
     relative_path: str
     size: int
     mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: str, relative_path: str, status: os.stat_result) -> FoundFile:
+        """The file at `path`, of which the system says `status`."""
+        inode = status.st_ino & _LARGEST_INODE
+        return cls(path, relative_path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode)
+
+    @property
+    def stamp(self) -> FileStamp:
+        return FileStamp(self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
 def walk(
@@ -96,7 +112,7 @@ def walk(
             reason = Globs(include, exclude).refusal(name, is_folder=False)
             if reason and left_out is not None:
                 left_out[reason] += 1
-            return iter([] if reason else [FoundFile(top, name, status.st_size, status.st_mtime_ns)])
+            return iter([] if reason else [FoundFile.of(top, name, status)])
         if not stat.S_ISDIR(status.st_mode):
             raise SourceMissing(f"{top} is neither a file nor a folder: name one of these")
         os.scandir(top).close()
@@ -198,7 +214,7 @@ class _Walk:
             self._left_out["not a regular file"] += 1
             return None
         status = entry.stat(follow_symlinks=False)
-        return FoundFile(path, self._relative(path), status.st_size, status.st_mtime_ns)
+        return FoundFile.of(path, self._relative(path), status)
 
     def _reason(self, name: str, path: str, rules: list[IgnoreFile], is_folder: bool, named: bool) -> str:
         """Why a rule leaves the entry out; empty where none does."""
@@ -253,4 +269,4 @@ class _Walk:
                 yield item
         elif stat.S_ISREG(status.st_mode):
             self._roots.append(real + os.sep)
-            yield FoundFile(path, self._relative(path), status.st_size, status.st_mtime_ns)
+            yield FoundFile.of(path, self._relative(path), status)

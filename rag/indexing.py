@@ -101,7 +101,7 @@ class Indexer:
     def apply(self, scan: Scan) -> None:
         """Store the difference; `report` is counted up as it goes."""
         count_scan(self._report, scan)
-        self._catalog.touch_documents([(d.id, file.size, mtime_ns) for d, file, mtime_ns in scan.touched])
+        self._catalog.touch_documents([(document.id, stamp) for document, stamp in scan.touched])
         self._rename(scan.renames)
         self._catalog.remove_documents([document.id for document in scan.removed])
         if scan.work:
@@ -109,10 +109,7 @@ class Indexer:
 
     def _rename(self, renames: Sequence[Rename]) -> None:
         self._catalog.rename_documents(
-            [
-                (r.document.id, self._sources[r.target], r.file.path, r.file.relative_path, r.file.size, r.mtime_ns)
-                for r in renames
-            ]
+            [(r.document.id, self._sources[r.target], r.file.path, r.file.relative_path, r.stamp) for r in renames]
         )
 
     def _read(self, works: Sequence[Work]) -> None:
@@ -236,8 +233,10 @@ class Indexer:
             source_id=self._sources[work.target],
             path=work.file.path,
             relative_path=work.file.relative_path,
-            size=work.file.size,
-            mtime_ns=work.mtime_ns,
+            size=work.stamp.size,
+            mtime_ns=work.stamp.mtime_ns,
+            ctime_ns=work.stamp.ctime_ns,
+            inode=work.stamp.inode,
             content_hash=work.content_hash,
             reader=reader or self._readers.unread,
             status=status,
@@ -326,4 +325,4 @@ def _changed(file: FoundFile) -> bool:
         status = os.stat(file.path)  # noqa: PTH116 - the path keeps its own bytes
     except OSError:
         return True
-    return (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns)
+    return not FoundFile.of(file.path, file.relative_path, status).stamp.same(file.stamp)

@@ -43,7 +43,7 @@ def count_scan(report: IndexReport, scan: Scan) -> None:
     report.skipped.extend(scan.skipped)
     report.notices.extend(scan.notices)
     report.unchanged += sum(document.status in SEARCHABLE for document in scan.unchanged)
-    report.unchanged += sum(document.status in SEARCHABLE for document, _, _ in scan.touched)
+    report.unchanged += sum(document.status in SEARCHABLE for document, _ in scan.touched)
     report.renamed += sum(rename.counted and rename.document.status in SEARCHABLE for rename in scan.renames)
     report.removed += sum(document.status in SEARCHABLE for document in scan.removed)
 

@@ -41,7 +41,7 @@ def _decided(scan: Scan) -> Iterator[tuple[str, str, str]]:
             yield "renamed", rename.file.path, f"was {rename.document.path}"
     for reason, documents in (
         ("same size and time", scan.unchanged),
-        ("same content", [document for document, _, _ in scan.touched]),
+        ("same content", [document for document, _ in scan.touched]),
     ):
         yield from (("unchanged", document.path, reason) for document in documents if document.status in SEARCHABLE)
     for document in scan.removed:

@@ -1,6 +1,6 @@
 """What changed in the sources since they were indexed: sizes and times first, then content. It writes nothing.
 
-A file whose size and time are the stored ones is not opened. One whose content a vanished document had is that
+A file whose size, times and number are the stored ones is not opened. One whose content a vanished document had is that
 document, renamed. Reading and splitting are for others.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .. import UsageError
-from ..storage.records import DocumentRecord
+from ..storage.records import DocumentRecord, FileStamp
 from .events import CancelToken, Progress, ProgressListener
 from .folders import FoundFile, SourceMissing, walk
 from .results import SkippedFile
@@ -42,8 +42,9 @@ class Work:
         Position of its source among the scan's targets.
     content_hash : bytes or None
         None where the file could not be read.
-    mtime_ns : int
-        To be stored: 0 where the file changed so recently that its time does not yet tell the next change.
+    stamp : FileStamp
+        To be stored: with ``mtime_ns`` 0 where the file changed so recently that its times do not yet tell the next
+        change.
     previous : DocumentRecord or None
         What stood for the file before.
     action : str
@@ -53,7 +54,7 @@ class Work:
     target: int
     file: FoundFile
     content_hash: bytes | None
-    mtime_ns: int
+    stamp: FileStamp
     previous: DocumentRecord | None
     action: str
     reason: str
@@ -66,7 +67,7 @@ class Rename:
     document: DocumentRecord
     target: int
     file: FoundFile
-    mtime_ns: int
+    stamp: FileStamp
     counted: bool
     """False where only the source that follows the file is another one."""
 
@@ -76,7 +77,7 @@ class Scan:
     """The difference between the sources and the catalog."""
 
     unchanged: list[DocumentRecord] = field(default_factory=list)
-    touched: list[tuple[DocumentRecord, FoundFile, int]] = field(default_factory=list)
+    touched: list[tuple[DocumentRecord, FileStamp]] = field(default_factory=list)
     renames: list[Rename] = field(default_factory=list)
     work: list[Work] = field(default_factory=list)
     removed: list[DocumentRecord] = field(default_factory=list)
@@ -252,23 +253,25 @@ class Scanner:
         for number, file in found.values():
             document = self._documents.get(file.path)
             if document is not None and self._same_stamp(document, file):
-                self._keep(document, number, file, document.mtime_ns, targets, scan)
+                self._keep(document, number, file, document.stamp, targets, scan)
                 continue
             self._tick(file.path)
-            # A file that changes again within the clock's step would keep its size and time: 0 never matches.
-            mtime_ns = 0 if now - file.mtime_ns < _RECENT_NANOSECONDS else file.mtime_ns
+            # A file that changes again within the clock's step would keep its size and times: 0 never matches.
+            recent = now - max(file.mtime_ns, file.ctime_ns) < _RECENT_NANOSECONDS
+            stamp = replace(file.stamp, mtime_ns=0) if recent else file.stamp
             digest, problem = content_hash(file.path, self._raise_if_cancelled)
             if document is not None and digest is not None and self._same_content(document, digest):
-                scan.touched.append((document, file, mtime_ns))
-                self._keep(document, number, file, mtime_ns, targets, scan, touched=True)
+                scan.touched.append((document, stamp))
+                self._keep(document, number, file, stamp, targets, scan, touched=True)
                 continue
             action, reason = _why(document, digest, problem, self._readers)
-            changed.append(Work(number, file, digest, mtime_ns, document, action, reason))
+            changed.append(Work(number, file, digest, stamp, document, action, reason))
         self._match_renames(changed, vanished, scan)
 
     def _same_stamp(self, document: DocumentRecord, file: FoundFile) -> bool:
         return (
-            (document.size, document.mtime_ns) == (file.size, file.mtime_ns)
+            document.ctime_ns is not None  # of a version that did not know it, which may have missed a change
+            and document.stamp.same(file.stamp)
             and document.content_hash is not None
             and self._read_before(document)
         )
@@ -284,7 +287,7 @@ class Scanner:
         document: DocumentRecord,
         number: int,
         file: FoundFile,
-        mtime_ns: int,
+        stamp: FileStamp,
         targets: Sequence[Target],
         scan: Scan,
         touched: bool = False,
@@ -295,7 +298,7 @@ class Scanner:
             scan.unchanged.append(document)
         record = targets[number].record
         if record is None or record.id != document.source_id:
-            scan.renames.append(Rename(document, number, file, mtime_ns, counted=False))
+            scan.renames.append(Rename(document, number, file, stamp, counted=False))
 
     def _match_renames(self, changed: Sequence[Work], vanished: Sequence[DocumentRecord], scan: Scan) -> None:
         """Give files whose content a freed document had to that document; the rest is to be read."""
@@ -317,13 +320,13 @@ class Scanner:
             document = (same_name or candidates)[0]
             same.remove(document)
             moved.add(document.id)
-            scan.renames.append(Rename(document, work.target, work.file, work.mtime_ns, counted=True))
+            scan.renames.append(Rename(document, work.target, work.file, work.stamp, counted=True))
             if document.status not in SEARCHABLE:
                 scan.skipped.append(SkippedFile(work.file.path, document.reason, failed=document.status == "failed"))
             if _suffix(document.path) != _suffix(work.file.path):
                 reason = "renamed; another suffix may mean another reader"
                 scan.work.append(
-                    Work(work.target, work.file, work.content_hash, work.mtime_ns, document, "renamed", reason)
+                    Work(work.target, work.file, work.content_hash, work.stamp, document, "renamed", reason)
                 )
         for work in unmatched:
             taken = work.previous is not None and work.previous.id in moved

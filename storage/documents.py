@@ -16,7 +16,7 @@ from . import lexical, paths, tokenise
 from .collections import bump_state
 from .library_models import Collection, Document, Passage, Source
 from .part import Part
-from .records import DocumentRecord, NewDocument, NewPassage
+from .records import DocumentRecord, FileStamp, NewDocument, NewPassage
 from .removal import lexical_text, remove_documents
 from .tables import table
 from .writing import DocumentWriter, located, path_columns, update_rows
@@ -72,8 +72,8 @@ class DocumentsPart(Part):
             writer = DocumentWriter(connection, collection_id, _begin_change(connection, collection_id))
             return writer.put_large(document, passages)
 
-    def rename_documents(self, renames: Sequence[tuple[int, int | None, str, str, int, int]]) -> None:
-        """Give documents other paths: (document_id, source_id, path, relative_path, size, mtime_ns) each.
+    def rename_documents(self, renames: Sequence[tuple[int, int | None, str, str, FileStamp]]) -> None:
+        """Give documents other paths: (document_id, source_id, path, relative_path, stamp) each.
 
         Paths may be swapped within one call. A document that is not renamed and stands at one of the new paths is
         removed. Passages keep their ids; ids of documents that are no more are ignored.
@@ -92,10 +92,10 @@ class DocumentsPart(Part):
                 remove_documents(connection, standing, {collection: state})
             update_rows(connection, _DOCUMENT, [_renamed(*rename) for rename in renames])
 
-    def touch_documents(self, touches: Sequence[tuple[int, int, int]]) -> None:
-        """Note other file sizes and times: (document_id, size, mtime_ns) each. Nothing that is searched changes, nor
+    def touch_documents(self, touches: Sequence[tuple[int, FileStamp]]) -> None:
+        """Note other file sizes and times: (document_id, stamp) each. Nothing that is searched changes, nor
         does the collection's state."""
-        rows = [{"key": key, "new_size": size, "new_mtime_ns": mtime_ns} for key, size, mtime_ns in touches]
+        rows = [{"key": key, **_stamp_columns(stamp, "new_")} for key, stamp in touches]
         if rows:
             with self._library.writing() as connection:
                 update_rows(connection, _DOCUMENT, rows)
@@ -161,10 +161,14 @@ def _rows_of(connection: Connection, ids: Sequence[int]) -> list[Any]:
 
 
 def _renamed(
-    document_id: int, source_id: int | None, path: str, relative_path: str, size: int, mtime_ns: int
+    document_id: int, source_id: int | None, path: str, relative_path: str, stamp: FileStamp
 ) -> dict[str, Any]:
-    values = {"source_id": source_id, **path_columns(path, relative_path), "size": size, "mtime_ns": mtime_ns}
+    values = {"source_id": source_id, **path_columns(path, relative_path), **_stamp_columns(stamp)}
     return {"key": document_id, **{"new_" + name: value for name, value in values.items()}}
+
+
+def _stamp_columns(stamp: FileStamp, prefix: str = "") -> dict[str, Any]:
+    return {prefix + name: value for name, value in dataclasses.asdict(stamp).items()}
 
 
 def _document_record(row: Any) -> DocumentRecord:

@@ -74,6 +74,8 @@ class Document(LibraryBase):
     title: Mapped[str]
     media_type: Mapped[str]
     passage_count: Mapped[int]
+    ctime_ns: Mapped[int | None]
+    inode: Mapped[int | None]
 
 
 class Passage(LibraryBase):

@@ -113,6 +113,33 @@ class NewPassage:
 
 
 @dataclass(frozen=True, slots=True)
+class FileStamp:
+    """By what a change of a file is told without opening it.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    mtime_ns, ctime_ns : int or None
+        Times of the last change of its content and of its status, nanoseconds.
+    inode : int or None
+        Its number on its disk, below 2**63. None or 0 stands for what is not known, here as in `ctime_ns`.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int | None = None
+    inode: int | None = None
+
+    def same(self, other: FileStamp) -> bool:
+        """Whether nothing tells the two apart. What one of them does not know does not count."""
+        return (self.size, self.mtime_ns) == (other.size, other.mtime_ns) and all(
+            mine == theirs or not mine or not theirs
+            for mine, theirs in ((self.ctime_ns, other.ctime_ns), (self.inode, other.inode))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NewDocument:
     """A document to store in place of whatever was at its path.
 
@@ -140,6 +167,8 @@ class NewDocument:
     title: str = ""
     media_type: str = ""
     passages: list[NewPassage] = field(default_factory=list)
+    ctime_ns: int | None = None
+    inode: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +189,12 @@ class DocumentRecord:
     title: str
     media_type: str
     passage_count: int
+    ctime_ns: int | None
+    inode: int | None
+
+    @property
+    def stamp(self) -> FileStamp:
+        return FileStamp(self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEADS = {"library": "library_0003", "sessions": "sessions_0001", "slots": "slots_0001"}
+HEADS = {"library": "library_0004", "sessions": "sessions_0001", "slots": "slots_0001"}
 """Newest revision of each database; equal to the heads of the scripts in ``migrations/versions``."""
 
 _logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from .tables import table
 
 _DOCUMENT = table(Document)
 _PASSAGE = table(Passage)
-_COPIED = ("size", "mtime_ns", "content_hash")
+_COPIED = ("size", "mtime_ns", "ctime_ns", "inode", "content_hash")
 _COPIED_TEXT = ("reader", "status", "reason", "title", "media_type")
 _MOVED = ("position", "page", "line_start", "line_end", "char_start", "char_end")
 _CHUNK = 5_000

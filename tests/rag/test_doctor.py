@@ -18,7 +18,7 @@ DAMAGE = {
     "a document without collection": (
         "orphans",
         "INSERT INTO documents VALUES "
-        "(900, 77, NULL, x'2f', x'78', 'x', 'x', 1, 1, x'00', 'text/1', 'indexed', '', '', '', 0)",
+        "(900, 77, NULL, x'2f', x'78', 'x', 'x', 1, 1, x'00', 'text/1', 'indexed', '', '', '', 0, 1, 1)",
     ),
     "passages without document": ("orphans", "DELETE FROM documents WHERE display_relative_path = '3.md'"),
     "passages are gone": ("documents", "DELETE FROM passages WHERE id % 5 = 1"),

@@ -13,6 +13,7 @@ from slotrag import UsageError
 from slotrag.rag.folders import FoundFile, SourceMissing, walk
 from slotrag.rag.ignoring import MAXIMUM_RULES
 from slotrag.rag.results import SkippedFile
+from slotrag.storage.records import FileStamp
 
 
 def make(top: Path, *names: str, text: str = "Words.\n") -> None:
@@ -39,7 +40,8 @@ def test_what_is_known_of_a_file(tmp_path: Path) -> None:
     make(tmp_path, "a.txt")
     (found,) = walk(tmp_path)
     status = (tmp_path / "a.txt").stat()
-    assert found == FoundFile(str(tmp_path / "a.txt"), "a.txt", status.st_size, status.st_mtime_ns)
+    assert found == FoundFile.of(str(tmp_path / "a.txt"), "a.txt", status)
+    assert found.stamp == FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def test_a_file_as_the_source_is_taken_whatever_its_name_unless_patterns_leave_it_out(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from library_parts import (
 from slotrag import UsageError
 from slotrag.storage import Catalog, removal
 from slotrag.storage.errors import LibraryDamaged, LibraryMissing, UnknownCollection
-from slotrag.storage.records import CollectionRecord, NewDocument
+from slotrag.storage.records import CollectionRecord, FileStamp, NewDocument
 
 
 def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
@@ -177,12 +177,16 @@ def test_renaming_swaps_and_replaces(catalog: Catalog, collection: CollectionRec
     a, b, _ = catalog.documents(collection.id)
     ids = catalog.passage_ids(collection.id)
     catalog.rename_documents(
-        [(a.id, None, b.path, "b", 1, 5), (b.id, None, a.path, "a", 1, 5), (9999, None, "/source/q", "q", 1, 5)]
+        [
+            (a.id, None, b.path, "b", FileStamp(1, 5)),
+            (b.id, None, a.path, "a", FileStamp(1, 5)),
+            (9999, None, "/source/q", "q", FileStamp(1, 5)),
+        ]
     )
     swapped = {document.relative_path: document.id for document in catalog.documents(collection.id)}
     assert (swapped["a"], swapped["b"]) == (b.id, a.id)
     assert catalog.passage_ids(collection.id).tolist() == ids.tolist()
-    catalog.rename_documents([(a.id, None, "/source/c", "c", 1, 6)])
+    catalog.rename_documents([(a.id, None, "/source/c", "c", FileStamp(1, 6))])
     assert {d.relative_path: d.id for d in catalog.documents(collection.id)} == {"a": b.id, "c": a.id}
     assert [p.text for p in catalog.passages(catalog.passage_ids(collection.id))] == ["text of a", "text of b"]
     assert catalog.integrity_check() == []
@@ -192,9 +196,9 @@ def test_touching_changes_no_state(catalog: Catalog, collection: CollectionRecor
     put(catalog, collection.id, [new_document("a", ["one"])])
     (document,) = catalog.documents(collection.id)
     state = catalog.collection().state
-    catalog.touch_documents([(document.id, 77, 88)])
+    catalog.touch_documents([(document.id, FileStamp(77, 88, 99, 2**63 - 1))])
     (touched,) = catalog.documents(collection.id)
-    assert (touched.size, touched.mtime_ns, catalog.collection().state) == (77, 88, state)
+    assert touched.stamp == FileStamp(77, 88, 99, 2**63 - 1) and catalog.collection().state == state
 
 
 def test_the_log_is_trimmed(catalog: Catalog, collection: CollectionRecord, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from library_parts import new_collection, new_document, put
 from slotrag.storage import Catalog
+from slotrag.storage.records import FileStamp
 
 PATHS = st.sampled_from(["a", "b", "c/d", "e", "é"])
 TEXTS = st.lists(st.sampled_from(["one", "two", "three wings", "넷"]), max_size=3)
@@ -51,7 +52,9 @@ class CatalogMachine(RuleBasedStateMachine):
         for old, new in renames.items():
             if old in ids and new not in targets.values():
                 targets[old] = new
-        self._catalog.rename_documents([(ids[old], None, f"/source/{new}", new, 1, 2) for old, new in targets.items()])
+        self._catalog.rename_documents(
+            [(ids[old], None, f"/source/{new}", new, FileStamp(1, 2)) for old, new in targets.items()]
+        )
         moved = {(collection, new): self.model[collection, old] for old, new in targets.items()}
         for old in targets:
             del self.model[collection, old]

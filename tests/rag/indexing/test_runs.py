@@ -1,12 +1,14 @@
 """What a run of the indexer does and costs, and what an interrupted, failing or dry one leaves."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from edited_folder import add, counts, delete, edit, rename_folder
 from libraries import open_library, passages, write
 from slotrag import SlotragError
+from slotrag.rag import scanning
 from slotrag.rag.events import Cancelled, CancelToken
 
 
@@ -28,17 +30,55 @@ def test_second_run_encodes_nothing(library, docs, calls):
     assert report.passages > 0
 
 
-def test_touched_files_are_not_encoded_and_not_opened_again(library, docs, calls, fresh):
+def test_touched_files_are_not_encoded_and_not_opened_again(library, docs, calls, monkeypatch):
     library.index([docs])
     calls()
     for path in docs.rglob("*.*"):
         os.utime(path, (1_600_000_000, 1_600_000_000))
+        path.chmod(0o640)
+    settle(monkeypatch)
     assert counts(library.index()) == {"unchanged": 4} and calls() == 0
-    for path in docs.rglob("*.*"):
-        content = path.read_bytes()
-        path.write_bytes(b"x" * len(content))
+    opened = []
+    monkeypatch.setattr("slotrag.rag.scanning.content_hash", lambda path, *_: opened.append(path))
+    assert counts(library.index()) == {"unchanged": 4} and opened == []
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(library, docs, fresh, monkeypatch):
+    """As of a copy that keeps times, and as of an editor that writes in place and puts the time back."""
+    tin, other = docs / "metals/tin.txt", docs / "metals/other.txt"
+    other.write_bytes(tin.read_bytes().replace(b"Tin", b"Tan"))
+    for path in (tin, other):
         os.utime(path, (1_600_000_000, 1_600_000_000))
-    assert counts(library.index()) == {"unchanged": 4}, "same size and an old time: taken for unchanged"
+    settle(monkeypatch)
+    library.index([docs])
+    tin.rename(docs / "aside"), other.rename(tin), (docs / "aside").rename(other)
+    assert counts(library.index()) == {"renamed": 2, "unchanged": 3}
+    fresh(library, docs)
+    tin.write_bytes(tin.read_bytes().replace(b"Tan", b"Ten"))
+    os.utime(tin, (1_600_000_000, 1_600_000_000))
+    assert counts(library.index()) == {"updated": 1, "unchanged": 4}
+    fresh(library, docs)
+
+
+@pytest.mark.parametrize("unknown", [None, 0])
+def test_what_is_not_known_of_a_file_is_looked_up_once(library, docs, calls, monkeypatch, unknown):
+    """Libraries of earlier versions hold no time of status; some file systems have none, or no numbers."""
+    settle(monkeypatch)
+    library.index([docs])
+    calls()
+    catalog = library._catalog
+    held = catalog.documents(catalog.collection().id)
+    catalog.touch_documents([(d.id, replace(d.stamp, ctime_ns=unknown, inode=unknown)) for d in held])
+    opened, real = [], scanning.content_hash
+    monkeypatch.setattr(scanning, "content_hash", lambda path, *rest: (opened.append(path), real(path, *rest))[1])
+    for _ in range(2):
+        assert counts(library.index()) == {"unchanged": 4} and calls() == 0
+    assert len(opened) == (4 if unknown is None else 0)
+
+
+def settle(monkeypatch):
+    """Let no file count as changed just now."""
+    monkeypatch.setattr(scanning, "_RECENT_NANOSECONDS", -(10**18))
 
 
 def test_an_edit_of_the_same_size_within_the_clocks_step_is_seen(library, docs, fresh):
