@@ -199,8 +199,9 @@ class PrefixedLM:
             for start in range(0, size, 4096):
                 row += table(torch.arange(start, min(size, start + 4096), device=like.device)).double().sum(dim=0)
             row /= size
-        self._row = row.to(like.dtype)
-        return self._row
+        row = row.to(like.dtype)
+        self._row = row
+        return row
 
     def _head_cache(self, size: int, *, locked: bool) -> Any:
         """A cache of its own for a batch of `size`, filled with the head's keys and values."""

@@ -2,8 +2,8 @@
 
 Encoder kinds: ``bert`` (WordPiece, [CLS] and [SEP]). Causal kinds: ``llama`` (byte BPE, begins with <s>, no padding
 token), ``qwen2`` (byte BPE, adds no special token), ``gpt2``, ``opt`` (learned positions with an offset), ``gpt-neox``
-(parallel attention and feed-forward), ``mistral`` and ``gemma2`` (SentencePiece-style BPE that puts a space before every
-text; attention windows shorter than a long text; gemma2 scales its embeddings).
+(parallel attention and feed-forward), ``mistral`` and ``gemma2`` (SentencePiece-style BPE that puts a space before
+every text; attention windows shorter than a long text; gemma2 scales its embeddings).
 """
 
 from __future__ import annotations
