@@ -1,11 +1,11 @@
-"""Word documents (docx): headings, paragraphs, lists, tables and notes, in document order.
+"""Word documents (docx): headings, paragraphs, lists, tables and formulas in document order, then notes and comments.
 
 It walks the XML itself, for python-docx passes over content controls, insertions under review and text boxes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,19 @@ from .tables import table_lines
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_MATH_SIGNS = {_MATH + "den": "/", _MATH + "sup": "^", _MATH + "sub": "_", _MATH + "deg": "root "}
+"""What parts the parts of a formula, which the page shows by their places."""
+_FORMULA = _MATH + "oMath"
 _WRAPPERS = frozenset(_WORD + name for name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"))
 _SKIPPED = frozenset((_FALLBACK, _WORD + "del", _WORD + "moveFrom", _WORD + "instrText"))
 
 
 class WordReader(Reader):
-    """Reads docx. Headers and footers are left out; foot- and endnotes stand at the end."""
+    """Reads docx. Foot- and endnotes stand at the end, then headers and footers, each once, and comments."""
 
     name = "Word"
+    version = "2"
     media_types = ("application/vnd.openxmlformats-officedocument.wordprocessingml.document",)
     suffixes = (".docx",)
 
@@ -39,25 +44,33 @@ class WordReader(Reader):
         builder = DocumentBuilder(self.media_types[0])
         builder.title = source.core_properties.title or ""
         styles = {style.style_id: style for style in source.styles}
-        for element in _body_elements(source.element.body):
+        for element in _unwrapped(source.element.body, "p", "tbl"):
             if element.tag == _WORD + "p":
                 _add_paragraph(builder, element, styles)
             else:
                 _add_table(builder, element)
         for text in _notes(source.part):
             builder.add("paragraph", text)
+        builder.new_section()  # what follows belongs to no chapter
+        for text in _furniture(source.part):
+            builder.add("paragraph", text)
         if not builder.length:
             raise NoText("no text in the document")
         return builder.document()
 
 
-def _body_elements(parent: Any) -> Iterator[Any]:
-    """Paragraphs and tables, also those inside content controls."""
-    for child in parent:
-        if child.tag in (_WORD + "p", _WORD + "tbl"):
+def _unwrapped(parent: Any, *names: str) -> Iterator[Any]:
+    """Children by their names, also those inside content controls and insertions."""
+    wanted = {_WORD + name for name in names}
+    stack = [iter(parent)]
+    while stack:
+        child = next(stack[-1], None)
+        if child is None:
+            stack.pop()
+        elif child.tag in wanted:
             yield child
         elif child.tag in _WRAPPERS:
-            yield from _body_elements(child)
+            stack.append(iter(child))
 
 
 def _add_paragraph(builder: DocumentBuilder, element: Any, styles: dict[str, Any]) -> None:
@@ -104,14 +117,16 @@ def _outline_level(element: Any) -> int:
 
 
 def _text(element: Any) -> str:
-    """The text of a paragraph: runs, links, insertions and text boxes; nothing deleted."""
+    """The text of a paragraph: runs, links, insertions, formulas and text boxes; nothing deleted."""
     parts: list[str] = []
-    stack = [iter(element)]
+    stack = [(iter(element), "")]
     while stack:
-        child = next(stack[-1], None)
+        children, after = stack[-1]
+        child = next(children, None)
         if child is None:
             stack.pop()
-        elif child.tag == _WORD + "t":
+            parts.append(after)
+        elif child.tag in (_WORD + "t", _MATH + "t"):
             parts.append(child.text or "")
         elif child.tag == _WORD + "tab":
             parts.append("\t")
@@ -122,14 +137,14 @@ def _text(element: Any) -> str:
         elif child.tag not in _SKIPPED and child.tag != _WORD + "pPr" and isinstance(child.tag, str):
             if child.tag == _WORD + "p":
                 parts.append("\n")
-            stack.append(iter(child))
+            beside = " " if child.tag == _FORMULA else ""
+            parts.append(beside or _MATH_SIGNS.get(child.tag, ""))
+            stack.append((iter(child), beside))
     return "".join(parts)
 
 
 def _add_table(builder: DocumentBuilder, table: Any) -> None:
-    rows = []
-    for row in table.iterchildren(_WORD + "tr"):
-        rows.append([_text(cell) for cell in row.iterchildren(_WORD + "tc")])
+    rows = [[_text(cell) for cell in _unwrapped(row, "tc")] for row in _unwrapped(table, "tr")]
     first = table.find(_WORD + "tr")
     marked = first is not None and first.find(f"{_WORD}trPr/{_WORD}tblHeader") is not None
     builder.add("table", "\n".join(table_lines(rows, header=True if marked else None)))
@@ -137,11 +152,32 @@ def _add_table(builder: DocumentBuilder, table: Any) -> None:
 
 def _notes(part: Any) -> Iterator[str]:
     """Texts of the foot- and endnotes."""
+    for _, root in _parts(part, ("footnotes", "endnotes")):
+        for note in root:
+            if note.get(_WORD + "type") in (None, "normal"):
+                yield _text(note)
+
+
+def _furniture(part: Any) -> Iterable[str]:
+    """Headers and footers, each text once however many sections and pages show it, and comments with their authors."""
+    found: dict[str, None] = {}
+    for kind, root in _parts(part, ("header", "footer")):
+        text = " ".join(_text(root).split())
+        if any(map(str.isalpha, text)):  # not a page number alone
+            found[f"{kind.capitalize()}: {text}"] = None
+    for _, root in _parts(part, ("comments",)):
+        for comment in root.iterchildren(_WORD + "comment"):
+            text, author = _text(comment).strip(), comment.get(_WORD + "author") or ""
+            if text:
+                found[f"Comment by {author}: {text}" if author else f"Comment: {text}"] = None
+    return found
+
+
+def _parts(part: Any, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """(kind, root element) of the document's other parts of these kinds."""
     from docx.oxml.parser import parse_xml
 
     for relation in part.rels.values():
-        if relation.is_external or not relation.reltype.endswith(("/footnotes", "/endnotes")):
-            continue
-        for note in parse_xml(relation.target_part.blob):
-            if note.get(_WORD + "type") in (None, "normal"):
-                yield _text(note)
+        kind = relation.reltype.rsplit("/", 1)[-1]
+        if not relation.is_external and kind in kinds:
+            yield kind, parse_xml(relation.target_part.blob)
