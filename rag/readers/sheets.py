@@ -5,6 +5,7 @@ Formulas give the values that the program saved last; one never calculated gives
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from ..documents import Document, NoText, ReadError
 from .archives import check_archive, office_score
 from .base import Reader
 from .builder import DocumentBuilder
-from .tables import table_lines
+from .sheet_notes import sheet_notes
+from .tables import bounded, table_lines
 
 MAXIMUM_CELLS = 50_000_000
 """Most cells of a workbook, empty ones before the last of a row counted; a lone value far to the right makes many."""
@@ -30,7 +32,7 @@ class SheetsReader(Reader):
     """Reads xlsx, row by row."""
 
     name = "Excel"
-    version = "2"
+    version = "3"
     media_types = ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)
     suffixes = (".xlsx", ".xlsm")
 
@@ -42,15 +44,21 @@ class SheetsReader(Reader):
         import openpyxl
 
         builder = DocumentBuilder(self.media_types[0])
-        with path.open("rb") as stream:  # by its name the library would refuse a file with another suffix
+        with (
+            path.open("rb") as stream,
+            zipfile.ZipFile(path) as archive,
+        ):  # by its name the library would refuse a file with another suffix
             workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True, keep_links=False)
             builder.title = workbook.properties.title or ""
             walked: Counter[str] = Counter()
             for sheet in workbook.worksheets:
                 lines = [line for line in table_lines(_rows(sheet, walked)) if line]
-                if lines:
+                notes = list(bounded(sheet_notes(archive, sheet._worksheet_path)))  # the library has no other name
+                if lines or notes:
                     builder.heading(sheet.title, 1)
-                    builder.add("table", "\n".join(lines))
+                builder.add("table", "\n".join(lines))
+                for note in notes:
+                    builder.add("paragraph", note)
         if not builder.length:
             raise NoText("no cell with a value")
         return builder.document()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from openpyxl.comments import Comment
 from slotrag.rag.documents import ReadError
 from slotrag.rag.readers import read, sheets, tables
 
@@ -113,3 +114,14 @@ def test_a_table_that_unfolds_too_far_is_refused(tmp_path: Path, monkeypatch: py
     assert path.stat().st_size < 100_000
     with pytest.raises(ReadError, match="unfolds to more than 1 million"):
         read(path)
+
+
+def test_comments_on_cells_are_read_with_their_cells(tmp_path: Path) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active["B2"] = 12.5
+    workbook.active["B2"].comment = Comment("Paid twice,\nsee May", "Anna")
+    other = workbook.create_sheet("Empty")
+    other["A1"].comment = Comment("Nothing yet", "Ben")
+    workbook.save(tmp_path / "a.xlsx")
+    text = read(tmp_path / "a.xlsx").text
+    assert "12.5\n\nComment on B2: Paid twice, see May\n\nEmpty\n\nComment on A1: Nothing yet\n" in text
