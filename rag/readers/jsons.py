@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class JsonReader(Reader):
     """Reads JSON and JSON Lines. A text that only resembles JSON is read as plain text, and a note says so."""
 
     name = "JSON"
-    version = "2"
+    version = "3"
     media_types = ("application/json", "application/jsonl")
     suffixes = (".json", ".jsonl", ".ndjson", ".geojson")
 
@@ -40,7 +40,7 @@ class JsonReader(Reader):
         lines = path.suffix.lower() in (".jsonl", ".ndjson")
         try:
             if not lines:
-                return _document([json.loads(text)], self.media_types[0])
+                return _document([_loads(text)], self.media_types[0])
         except ValueError as error:
             if not text.rstrip().count("\n"):
                 return _plain(text, error)
@@ -52,13 +52,30 @@ class JsonReader(Reader):
         return _read_lines(text, self.media_types[1]) or _plain(text, first_error)
 
 
+class _Pairs(dict[str, Any]):
+    """An object that has a key more than once: as a dict it would keep the last of its values alone."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Pairs(pairs)
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object)
+
+
 def _read_lines(text: str, media_type: str) -> Document | None:
     """JSON Lines; None where fewer than half of the lines are JSON."""
     values, broken = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                values.append(json.loads(line))
+                values.append(_loads(line))
             except (ValueError, RecursionError):
                 broken.append(number)
     if len(values) <= len(broken):
@@ -94,7 +111,7 @@ def _lines(record: Any) -> Iterator[str]:
     while stack:
         key, value = stack.pop()
         if isinstance(value, dict):
-            inner = [(_inner(key, name), part) for name, part in value.items()]
+            inner = [(_inner(key, name), part) for name, part in _items(value)]
             stack.extend(reversed(inner))
         elif isinstance(value, list):
             if value and all(not isinstance(part, (dict, list)) for part in value) and _short(value):
@@ -105,6 +122,10 @@ def _lines(record: Any) -> Iterator[str]:
             text = _scalar(value)
             if text.strip():
                 yield _line(key, text)
+
+
+def _items(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    return value.pairs if isinstance(value, _Pairs) else value.items()
 
 
 def _inner(key: str, name: str) -> str:

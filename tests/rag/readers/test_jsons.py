@@ -117,3 +117,10 @@ def test_what_unfolds_too_far_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert path.stat().st_size < 150_000
     with pytest.raises(ReadError, match="unfolds to more than 1 million"):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_a_key_that_stands_twice_keeps_both_values(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('{"room": "kitchen", "cost": {"a": 1}, "room": "cellar", "cost": {"b": [2, 3]}}', encoding="utf-8")
+    assert read(path).text == "room: kitchen\ncost.a: 1\nroom: cellar\ncost.b: 2, 3\n"
