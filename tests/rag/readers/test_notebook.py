@@ -87,3 +87,19 @@ def test_a_notebook_without_text(tmp_path: Path, value: dict[str, Any]) -> None:
 
 def test_a_list_under_the_name_of_a_notebook_is_read_as_text(tmp_path: Path) -> None:
     assert read(write(tmp_path, "[1, 2]")).text == "[1, 2]"
+
+
+def test_short_outputs_are_read_and_others_are_counted(tmp_path: Path) -> None:
+    outputs = (
+        {"output_type": "stream", "name": "stdout", "text": ["The boiler is \n", "\x1b[31m17\x1b[0m years old\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": "42.5", "text/html": "<b>42.5</b>"}},
+        {"output_type": "error", "ename": "KeyError", "evalue": "'garden'", "traceback": ["long"]},
+        {"output_type": "stream", "name": "stdout", "text": "log " * 1000},
+        {"output_type": "display_data", "data": {"image/png": PICTURE, "text/plain": "<Figure size 640x480>"}},
+    )
+    document = read(write(tmp_path, notebook(code("cost()", *outputs))))
+    assert document.text == "cost()\n\nThe boiler is\n17 years old\n\n42.5\n\nKeyError: 'garden'\n".replace(
+        "is\n", "is \n"
+    )
+    assert document.notes == ["2 outputs left out: without text, or longer than 2,000 characters"]
+    assert not document.partial
