@@ -29,6 +29,7 @@ class EpubReader(Reader):
     """Reads epub 2 and 3."""
 
     name = "e-book"
+    version = "2"
     media_types = ("application/epub+zip",)
     suffixes = (".epub",)
 
@@ -44,7 +45,7 @@ class EpubReader(Reader):
             book = _Book(archive)
             builder = DocumentBuilder(self.media_types[0])
             builder.title = book.title
-            for name in book.spine:
+            for name in dict.fromkeys(book.spine):  # some books name a chapter twice
                 _add_chapter(builder, book, name)
         if not builder.length and builder.partial:
             raise ReadError("broken e-book: no chapter can be read")

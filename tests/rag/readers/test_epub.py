@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -151,3 +152,15 @@ def test_a_book_that_unpacks_too_large_is_refused(tmp_path: Path, monkeypatch: p
     assert path.stat().st_size < 100_000
     with pytest.raises(ReadError, match="refused"):
         read(path)
+
+
+def test_a_chapter_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    path = write_epub(tmp_path / "a.epub", CHAPTERS, CONTENTS)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    package = next(name for name in parts if name.endswith(".opf"))
+    parts[package] = re.sub(rb"<itemref[^>]*/>", rb"\g<0>\g<0>", parts[package])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    assert read(path).text.count("The boiler hums softly.") == 1
