@@ -48,6 +48,7 @@ class HwpReader(Reader):
     """Reads hwp 5.x."""
 
     name = "Hangul (hwp)"
+    version = "2"
     media_types = ("application/x-hwp", "application/vnd.hancom.hwp", "application/haansofthwp")
     suffixes = (".hwp",)
 
@@ -203,7 +204,7 @@ def _control(control: Record, shapes: _Shapes) -> Iterator[str | Table | list[Pa
         yield _table(control, shapes)
     elif kind == b"eqed":
         for equation in control.inner(_EQUATION):
-            yield _word_string(equation.data, 4)[0]
+            yield f" {_word_string(equation.data, 4)[0].strip()} "
     else:
         yield list(_inner(control, shapes))
 

@@ -34,6 +34,7 @@ class HwpxReader(Reader):
     """Reads hwpx."""
 
     name = "Hangul (hwpx)"
+    version = "2"
     media_types = ("application/hwp+zip", "application/vnd.hancom.hwpx")
     suffixes = (".hwpx",)
 
@@ -100,7 +101,8 @@ def _paragraph(element: Any, shapes: Levels, styles: Levels) -> Paragraph:
         elif name == "tbl":
             paragraph.pieces.append(_table(child, shapes, styles))
         elif name == "equation":
-            paragraph.pieces.extend("".join(script.itertext()) for script in child.iterchildren("{*}script"))
+            scripts = ("".join(script.itertext()).strip() for script in child.iterchildren("{*}script"))
+            paragraph.pieces.extend(f" {script} " for script in scripts)
         elif name == "ctrl":
             notes = (note for note in child if _name(note) in _NOTES)
             paragraph.pieces.extend(list(_inner(note, shapes, styles)) for note in notes)

@@ -207,3 +207,9 @@ def test_random_damage_gives_a_document_or_a_reason(tmp_path: Path) -> None:
         path.write_bytes(data)
         with contextlib.suppress(ReadError, NoText, UnsupportedFile):
             assert read(path).text.strip()
+
+
+def test_a_formula_is_parted_from_the_words_beside_it(tmp_path: Path) -> None:
+    run = "<hp:t>비율은</hp:t><hp:equation><hp:script>a over b</hp:script></hp:equation><hp:t>입니다.</hp:t>"
+    text = read(write_hwpx(tmp_path / "a.hwpx", [], body=xml_paragraph(run))).text
+    assert text == "비율은 a over b 입니다.\n"
