@@ -5,6 +5,7 @@ It mends what the library itself can make anew. What only the documents' files h
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..storage import Catalog
 
 _STALE_SECONDS = 3600
+_STATUSES = ("indexed", "partial_text", "no_text", "failed", "skipped")
 _INDEX_FILE = re.compile(r"collection-\d+(\.\d+)?\.index(\.\w+\.part)?")
 _OF_SQLITE_INDEX = re.compile("(missing from|entries in) index")
 _START_AGAIN = "restore library.db from a backup, or delete it and run slotrag index again"
@@ -64,7 +66,7 @@ def examine(parts: Parts, models: ModelStore, *, fix: bool) -> list[Finding]:
         return findings  # what such a file says of its rows is worth nothing
     findings += [
         *(finding for record in parts.catalog.collections() for finding in _postprocessing(parts, record, fix)),
-        *(finding for record in parts.catalog.collections() for finding in _index_file(parts, record, fix)),
+        *(finding for record in _readable(parts.catalog) for finding in _index_file(parts, record, fix)),
         *_leftovers(parts, fix),
         *(finding for record in shown(parts.catalog.collections()) for finding in _collection(parts, record, models)),
         *_decoder(parts, models),
@@ -101,24 +103,44 @@ def _rows(parts: Parts, fix: bool) -> Iterator[Finding]:
     if fix and catalog.orphans():
         catalog.erase_orphans()
     for record in catalog.collections():
-        incomplete = catalog.incomplete_documents(record.id)
-        if incomplete:
-            message = f"{len(incomplete)} documents of collection {record.name} have lost passages"
-            if fix:
-                catalog.forget_content(incomplete, PENDING, "it has lost passages")
-            again = f"slotrag index --collection {record.name}" if fix else command
-            yield Finding("documents", "error", f"{message}; they are read anew by the next run.", fix, again)
+        for ids, problem in (
+            (catalog.incomplete_documents(record.id), "have lost passages"),
+            (catalog.altered_documents(record.id), "hold passages that are not as they were stored"),
+            (catalog.unknown_statuses(record.id, (PENDING, *_STATUSES)), "are in a state that there is not"),
+        ):
+            if ids:
+                if fix:
+                    catalog.forget_content(ids, PENDING, f"doctor found that its documents {problem}")
+                again = f"slotrag index --collection {shlex.quote(record.name)}" if fix else command
+                message = f"{len(ids)} documents of collection {record.name} {problem}; the next run reads them anew."
+                yield Finding("documents", "error", message, fix, again)
         if catalog.lexical_damage(record.id):
             if fix:
                 catalog.rebuild_lexical(record.id)
             message = f"The lexical index of collection {record.name} does not hold the words of its passages."
             yield Finding("words", "error", message, fix, command)
+        broken = catalog.broken_vectors(record.id)
+        if broken:
+            if fix:
+                catalog.erase_vectors(broken)
+                parts.keeper.forget(record.id)
+            message = (
+                f"{len(broken)} stored vectors of collection {record.name} are broken; their texts are encoded anew."
+            )
+            yield Finding("vectors", "error", message, fix, command)
+            if not fix:
+                continue
         lacking = _without_vector(catalog, record)
         if len(lacking):
             if fix:
                 _encode(parts, record, lacking)
             message = f"{len(lacking)} passages of collection {record.name} have no stored vector."
             yield Finding("vectors", "error", message, fix, command)
+
+
+def _readable(catalog: Catalog) -> list[CollectionRecord]:
+    """The collections whose vectors can be read, so that an index file can be compared with them."""
+    return [record for record in catalog.collections() if not catalog.broken_vectors(record.id)]
 
 
 def _without_vector(catalog: Catalog, record: CollectionRecord) -> np.ndarray:
@@ -194,11 +216,29 @@ def _collection(parts: Parts, record: CollectionRecord, models: ModelStore) -> I
         if not Path(source.path).exists():
             message = f"The folder {source.path} of collection {record.name} is not there; its documents are kept."
             yield Finding("sources", "warning", message, command=f"slotrag remove {source.path}")
+    yield from _unfollowed(catalog, record)
     waiting = len(catalog.documents(record.id, statuses=[PENDING]))
     if waiting:
         message = f"{waiting} files of collection {record.name} wait to be read."
         yield Finding("pending", "warning", message, command=f"slotrag index --collection {record.name}")
     yield from _encoder(parts, record, models)
+
+
+def _unfollowed(catalog: Catalog, record: CollectionRecord) -> Iterator[Finding]:
+    """Documents that no run looks at, since what was followed is lost; a finding for each such folder."""
+    lost: dict[str, int] = {}
+    for document in catalog.documents(record.id):
+        if document.source_id is None:
+            folder = document.path.removesuffix(document.relative_path).rstrip(os.sep) or os.sep
+            lost[folder] = lost.get(folder, 0) + 1
+    for folder, count in sorted(lost.items()):
+        message = (
+            f"{count} documents of collection {record.name} lie in {folder}, which is not followed any more: they are "
+            f"found, but no run brings them up to date. Index the folder again (--include, --exclude and --hidden that "
+            f"it had are lost), or forget them with `slotrag remove {shlex.quote(folder)}`."
+        )
+        command = f"slotrag index {shlex.quote(folder)} --collection {shlex.quote(record.name)}"
+        yield Finding("sources", "warning", message, command=command)
 
 
 def _encoder(parts: Parts, record: CollectionRecord, models: ModelStore) -> Iterator[Finding]:

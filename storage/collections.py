@@ -208,6 +208,8 @@ def bump_state(connection: Connection, collection_id: int) -> int:
 
 
 def _collection_record(row: Row[Any]) -> CollectionRecord:
+    if not isinstance(row.splitting, dict):
+        raise TypeError(f"a collection's splitting is {row.splitting!r}")
     return CollectionRecord(
         id=row.id, name=row.name, encoder=row.encoder, fingerprint=row.fingerprint, dimension=row.dimension,
         splitting=row.splitting, noise_level=row.noise_level, postprocessing=row.postprocessing,

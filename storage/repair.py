@@ -5,8 +5,9 @@ It knows the tables and no file of an index: whoever repairs brings the index fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
@@ -18,6 +19,7 @@ from .records import NewDocument
 from .removal import lexical_text
 from .tables import table
 from .vectors import note_leftovers
+from .writing import text_hash
 
 _CHUNK = 2_000
 _PASSES = 5
@@ -71,6 +73,22 @@ class RepairPart(Part):
         with self._library.reading() as connection:
             return list(connection.execute(query).scalars())
 
+    def altered_documents(self, collection_id: int) -> list[int]:
+        """Ids of documents of which a passage is not the text that was stored, or at a place that cannot be."""
+        columns = (
+            Passage.document_id, Passage.text, Passage.text_hash, Passage.position,
+            Passage.line_start, Passage.line_end, Passage.char_start, Passage.char_end,
+        )  # fmt: skip
+        query = select(*columns).where(Passage.collection_id == collection_id)
+        with self._library.reading() as connection:
+            return sorted({row.document_id for row in connection.execute(query) if _is_altered(row)})
+
+    def unknown_statuses(self, collection_id: int, known: Sequence[str]) -> list[int]:
+        """Ids of documents whose status is none of `known`."""
+        query = select(Document.id).where(Document.collection_id == collection_id, Document.status.not_in(known))
+        with self._library.reading() as connection:
+            return list(connection.execute(query).scalars())
+
     def forget_content(self, document_ids: Iterable[int], status: str, reason: str) -> None:
         """Let documents be read anew by the next run: they lose their passages and what is known of their content."""
         wanted = set(document_ids)
@@ -92,6 +110,12 @@ class RepairPart(Part):
         """Make SQLite's own indexes anew from the tables."""
         with self._library.writing() as connection:
             connection.exec_driver_sql("REINDEX")
+
+
+def _is_altered(row: Any) -> bool:
+    places = (row.position, row.line_start, row.char_start)
+    backwards = row.line_end < row.line_start or row.char_end < row.char_start
+    return backwards or min(places) < 0 or text_hash(row.text) != row.text_hash
 
 
 def _texts(connection: Connection, collection_id: int) -> Iterator[tuple[int, str]]:

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from sqlalchemy import Connection
 
+from .errors import LibraryDamaged
 from .part import Part
 
 _CHUNK = 8_192
 _HALF = np.dtype("<f2")
 _STORED, _REMOVED = 1, 2
 """Bits of ``user_version``: a vector was stored whose passage may never come, a passage was removed."""
+_BYTES = "CASE WHEN typeof(vectors.data) = 'blob' THEN vectors.data END"
 _JOIN = (
     "FROM passages JOIN collections ON collections.id = passages.collection_id "
     "JOIN encoder_fingerprints ON encoder_fingerprints.fingerprint = collections.fingerprint "
@@ -79,13 +81,19 @@ class VectorsPart(Part):
         Yields
         ------
         (ids int64 (n,), vectors float32 (n, d))
+
+        Raises
+        ------
+        LibraryDamaged
+            A stored vector is of another length or holds a number that is not finite; see `broken_vectors`.
         """
         with self._library.reading() as connection:
+            length = _length(connection, collection_id)
             select = f"SELECT passages.id, vectors.data {_JOIN} WHERE passages.collection_id = ? "
             if passage_ids is None:
                 rows = connection.exec_driver_sql(select + "ORDER BY passages.id", (collection_id,))
                 while chunk := rows.fetchmany(_CHUNK):
-                    yield _unpacked(chunk)
+                    yield _unpacked(chunk, length)
                 return
             wanted = np.unique(np.asarray(passage_ids, dtype=np.int64)).tolist()
             for at in range(0, len(wanted), _CHUNK):
@@ -95,7 +103,26 @@ class VectorsPart(Part):
                     f"{select} AND passages.id IN ({marks}) ORDER BY passages.id", (collection_id, *part)
                 )
                 if chunk := rows.fetchall():
-                    yield _unpacked(chunk)
+                    yield _unpacked(chunk, length)
+
+    def broken_vectors(self, collection_id: int) -> list[int]:
+        """Ids of stored vectors of a collection that are of another length or hold a number that is not finite."""
+        with self._library.reading() as connection:
+            length = _length(connection, collection_id)
+            rows = connection.exec_driver_sql(
+                f"SELECT DISTINCT vectors.id, {_BYTES} {_JOIN} WHERE passages.collection_id = ?", (collection_id,)
+            )
+            broken: list[int] = []
+            while chunk := rows.fetchmany(_CHUNK):
+                broken += [row[0] for row in chunk if not _is_whole(row[1], length)]
+            return broken
+
+    def erase_vectors(self, vector_ids: Iterable[int]) -> None:
+        """Erase stored vectors by their own ids; their passages are without one then."""
+        with self._library.writing() as connection:
+            for vector_id in vector_ids:
+                connection.exec_driver_sql("DELETE FROM vectors WHERE id = ?", (vector_id,))
+            note_leftovers(connection)
 
     def prune_vectors(self) -> int:
         """Erase vectors that no passage refers to, and variants and slots of texts that are no more.
@@ -156,7 +183,21 @@ def _encoder_id(connection: Connection, fingerprint: str) -> int:
     return -1 if row is None else row[0]
 
 
-def _unpacked(rows: Sequence[Sequence]) -> tuple[np.ndarray, np.ndarray]:
+def _length(connection: Connection, collection_id: int) -> int:
+    """Bytes of a vector of a collection."""
+    row = connection.exec_driver_sql("SELECT dimension FROM collections WHERE id = ?", (collection_id,)).first()
+    return 0 if row is None else row[0] * _HALF.itemsize
+
+
+def _is_whole(data: object, length: int) -> bool:
+    return isinstance(data, bytes) and len(data) == length and bool(np.isfinite(np.frombuffer(data, dtype=_HALF)).all())
+
+
+def _unpacked(rows: Sequence[Sequence], length: int) -> tuple[np.ndarray, np.ndarray]:
     ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    data = np.frombuffer(b"".join([row[1] for row in rows]), dtype=_HALF)
-    return ids, data.reshape(len(rows), -1).astype(np.float32)
+    blobs = [row[1] for row in rows]
+    if all(isinstance(blob, bytes) and len(blob) == length for blob in blobs):
+        vectors = np.frombuffer(b"".join(blobs), dtype=_HALF).reshape(len(rows), -1).astype(np.float32)
+        if np.isfinite(vectors).all():
+            return ids, vectors
+    raise LibraryDamaged("library.db is damaged: a stored vector is broken; run slotrag doctor --fix")

@@ -6,6 +6,7 @@ import sqlite3
 import numpy as np
 import pytest
 from libraries import assert_same, open_library, write
+from slotrag.storage.errors import LibraryDamaged
 
 FILES = {f"{n}.md": f"# Part {n}\n\nNote {n} on copper.\n\n# More\n\nThe bridge of {n * 7}." for n in range(30)}
 QUERIES = ["note on copper", "bridge 21"]
@@ -23,6 +24,16 @@ DAMAGE = {
     "passages without document": ("orphans", "DELETE FROM documents WHERE display_relative_path = '3.md'"),
     "passages are gone": ("documents", "DELETE FROM passages WHERE id % 5 = 1"),
     "a source is gone": ("orphans", "UPDATE documents SET source_id = 99 WHERE id = 2"),
+    "a vector is short": ("vectors", "UPDATE vectors SET data = zeroblob(8) WHERE id = 3"),
+    "a vector is no number": ("vectors", "UPDATE vectors SET data = replace(hex(data), '', '') WHERE id = 3"),
+    "a vector is infinite": (
+        "vectors",
+        "UPDATE vectors SET data = CAST(x'007c' || substr(data, 3) AS BLOB) WHERE id = 3",
+    ),
+    "a passage is another text": ("documents", "UPDATE passages SET text = 'hello' WHERE id = 2"),
+    "lines run backwards": ("documents", "UPDATE passages SET line_start = 9, line_end = 1 WHERE id = 2"),
+    "characters before the first": ("documents", "UPDATE passages SET char_start = -5 WHERE id = 2"),
+    "a status that there is not": ("documents", "UPDATE documents SET status = 'weird' WHERE id = 2"),
     "a vector of nobody": (None, "INSERT INTO vectors SELECT 999, encoder_id, x'00', data FROM vectors LIMIT 1"),
 }
 
@@ -140,3 +151,42 @@ def test_files_of_others_are_left_alone(tmp_path, hashing_encoder):
             os.utime(path, (0, 0))
         library.doctor(fix=True)
         assert all((tmp_path / "library" / name).exists() for name in others)
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM sources", "UPDATE documents SET source_id = 99 WHERE id = 2"])
+def test_documents_without_a_source_are_told_until_they_are_followed_again(tmp_path, docs, hashing_encoder, statement):
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+    damage(tmp_path / "library", statement)
+    with open_library(tmp_path / "library") as library:
+        library.doctor(fix=True)
+        for fix in (False, True):
+            (told,) = [finding for finding in library.doctor(fix=fix) if finding.check == "sources"]
+            assert told.severity == "warning" and not told.fixed and f"`slotrag remove {docs}`" in told.message
+            assert told.command == f"slotrag index {docs} --collection default"
+        assert library.index([docs], collection="default").encoded == 0
+        assert not [finding for finding in library.doctor() if finding.check == "sources"]
+        with open_library(tmp_path / "fresh") as fresh:
+            fresh.index([docs])
+            assert_same(library, fresh, QUERIES)
+
+
+def test_searching_and_indexing_say_that_a_vector_is_broken(tmp_path, docs, hashing_encoder):
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+    damage(tmp_path / "library", DAMAGE["a vector is short"][1])
+    for call in (lambda opened: opened.search("copper", mode="dense"), lambda opened: opened.index()):
+        with (
+            open_library(tmp_path / "library") as library,
+            pytest.raises(LibraryDamaged, match="run slotrag doctor --fix"),
+        ):
+            call(library)
+
+
+def test_a_splitting_that_is_none_is_damage(tmp_path, docs, hashing_encoder):
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+    damage(tmp_path / "library", "UPDATE collections SET splitting = 'null'")
+    for call in (lambda opened: opened.index(), lambda opened: opened.doctor(fix=True)):
+        with open_library(tmp_path / "library") as library, pytest.raises(LibraryDamaged, match="from a backup"):
+            call(library)
