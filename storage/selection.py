@@ -52,7 +52,13 @@ def _all(connection: Connection, collection_id: int) -> np.ndarray:
     return np.sort(np.fromstring(joined, dtype=np.int64, sep=","))
 
 
+_UNFINISHED = re.compile(r"(?:[^\[]|\[.[^\]]*\])*+\[", re.DOTALL)
+"""A glob up to a bracket that begins no character set, when matched from its start."""
+
+
 def _under(connection: Connection, collection_id: int, path: str) -> np.ndarray:
+    if _UNFINISHED.match(path):
+        raise UsageError(f"{path!r} is no pattern for paths: its [ does not end; write [[] for the character itself.")
     try:
         fits = paths.glob_pattern(path).fullmatch
     except re.error:  # a character set whose range runs backwards

@@ -293,3 +293,11 @@ class TestVectors:
         assert catalog.remove_documents([first.id, first.id + 100]) == 1
         assert catalog.prune_vectors() == 1
         assert catalog.stored_vectors(FINGERPRINT, [input_hash("one"), input_hash("two")]) == {input_hash("two")}
+
+
+@pytest.mark.parametrize("glob", ["[", "a[b", "[]", "[a][", "[z-a]"])
+def test_a_glob_that_is_none_is_refused(catalog: Catalog, collection: CollectionRecord, glob: str) -> None:
+    with pytest.raises(UsageError, match="is no pattern"):
+        catalog.passage_ids(collection.id, glob)
+    for fine in ("[[]", "[]]", "a[bc]d", "]"):
+        assert catalog.passage_ids(collection.id, fine).tolist() == []
