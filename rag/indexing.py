@@ -205,7 +205,9 @@ class Indexer:
             raise ReadError("it was changed while it was read; index again")
 
     def _unread(self, work: Work, problem: str) -> Prepared:
-        """A file that cannot be opened: what was indexed of it earlier stays."""
+        """A file that cannot be opened: what was indexed of it earlier stays. Of one that is gone nothing is told."""
+        if not os.path.lexists(work.file.path):
+            return Prepared(work, None)
         if work.previous is not None:
             return Prepared(work, None, problem=unread_reason(work, problem))
         return Prepared(work, self._new_document(work, status="failed", reason=problem))
@@ -300,6 +302,8 @@ class Indexer:
 
     def _count(self, prepared: Prepared) -> None:
         document = prepared.document
+        if document is None and not prepared.problem:
+            return
         status, reason = (UNREAD, prepared.problem) if document is None else (document.status, document.reason)
         count_file(self._report, prepared.work, status, reason, prepared.notes)
 

@@ -260,6 +260,11 @@ class Scanner:
             recent = now - max(file.mtime_ns, file.ctime_ns) < _RECENT_NANOSECONDS
             stamp = replace(file.stamp, mtime_ns=0) if recent else file.stamp
             digest, problem = content_hash(file.path, self._raise_if_cancelled)
+            if digest is None and not os.path.lexists(file.path):
+                # Gone since it was found. A document of it waits for the next look: perhaps the whole disk is gone.
+                if document is not None:
+                    scan.unchanged.append(document)
+                continue
             if document is not None and digest is not None and self._same_content(document, digest):
                 scan.touched.append((document, stamp))
                 self._keep(document, number, file, stamp, targets, scan, touched=True)

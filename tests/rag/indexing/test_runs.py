@@ -201,3 +201,26 @@ def test_a_file_that_changes_between_its_look_and_its_reading_is_looked_at_again
         assert not library.search("silver", mode="lexical").hits
         assert library.search("copper", mode="lexical").hits
         assert library.index([docs]).encoded == 0
+
+
+@pytest.mark.parametrize("moment", ["scanning.content_hash", "indexing.Indexer._prepare"])
+def test_a_file_that_goes_while_a_run_is_at_it_is_not_told(library, docs, fresh, monkeypatch, moment):
+    library.index([docs])
+    write(docs, {"short.txt": "Not for long."})
+    path, name = docs / "short.txt", f"slotrag.rag.{moment}"
+    module, _, function = moment.partition(".")
+    from slotrag.rag import indexing
+
+    owner = scanning if module == "scanning" else indexing.Indexer
+    real = getattr(owner, function.rpartition(".")[2])
+
+    def after_it_went(*arguments):
+        path.unlink(missing_ok=True)
+        return real(*arguments)
+
+    monkeypatch.setattr(name, after_it_went)
+    report = library.index()
+    assert report.skipped == [] and counts(report) == {"unchanged": 4}
+    monkeypatch.undo()
+    assert counts(library.index()) == {"unchanged": 4}
+    fresh(library, docs)
