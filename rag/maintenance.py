@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import UsageError
 from ..encoders.postprocessing import LEAST_ROWS
+from ..storage.errors import DiskFull
 from ..storage.records import CollectionRecord, DocumentRecord, SourceRecord
 from .index_run import HIDDEN_PREFIX, Parts, shadow_of
 from .scanning import PENDING
@@ -152,7 +153,19 @@ def remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecor
     ------
     slotrag.UsageError
         Nothing there is indexed or followed.
+    DiskFull
+        There is no room for the log of what is erased; it says what in the library can be spared.
     """
+    try:
+        return _remove(parts, path, collections)
+    except DiskFull as error:
+        raise DiskFull(
+            f"{error}. Removing needs some room first: slots.db and the files collection-*.index in "
+            f"{parts.catalog.folder} may be deleted for it, since they are made anew"
+        ) from error
+
+
+def _remove(parts: Parts, path: Path | str, collections: Sequence[CollectionRecord]) -> int:
     catalog = parts.catalog
     text = os.fspath(path)
     absolute = os.path.realpath(os.path.expanduser(text))  # noqa: PTH111

@@ -6,20 +6,28 @@ The runs themselves come from the caller: here is decided which collection is ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import SlotragError
-from ..storage.errors import UnknownCollection
+from ..storage.errors import DiskFull, UnknownCollection
+from .errors import IndexNotSaved
 from .events import CancelToken
+from .index_run import DEFAULT_COLLECTION
 from .maintenance import shown
 from .results import IndexReport
 from .sources import real_path, sources_around
-from .watching import follow
+from .watching import follow, rest
 
 if TYPE_CHECKING:
     from ..storage import Catalog
     from ..storage.records import SourceRecord
+
+FIRST_PAUSE_SECONDS = 2.0
+"""After it a run that found the disk full is tried again; each pause is twice as long as the one before."""
+
+LONGEST_PAUSE_SECONDS = 60.0
 
 Runs = Callable[[], Iterator[IndexReport]]
 Again = Callable[[str | None, Sequence[str]], IndexReport]
@@ -80,11 +88,15 @@ def watch(
     ------
     slotrag.rag.watching.WatchFailed
         The system cannot tell about changes.
+
+    A full disk does not end it: that is a notice in a report, and the run is tried again until there is room. Only a
+    library that was opened on one cannot go on.
     """
 
     def later() -> Iterator[IndexReport]:
         for name in [collection] if paths else following(catalog, collection):
-            yield again(name, sources_around(paths, _sources(catalog, name)))
+            run = partial(again, name, sources_around(paths, _sources(catalog, name)))
+            yield from patiently(run, name, cancel)
 
     roots = [real_path(path) for path in paths] or [
         source.path for name in following(catalog, collection) for source in _sources(catalog, name)
@@ -92,6 +104,23 @@ def watch(
     runs = iter([first])
     for reports in follow(lambda: next(runs, later)(), roots, without=[without], cancel=cancel):
         yield from reports  # the run itself goes on here
+
+
+def patiently(run: Callable[[], IndexReport], name: str | None, cancel: CancelToken) -> Iterator[IndexReport]:
+    """The report of `run`; before it one with a notice for each time that the disk was full, until `cancel` is set."""
+    pause = FIRST_PAUSE_SECONDS
+    while not cancel.cancelled:
+        try:
+            report = run()
+        except (DiskFull, IndexNotSaved) as error:
+            report = IndexReport(name or DEFAULT_COLLECTION)
+            report.notices.append(f"{str(error).rstrip('.')}. It is tried again in {pause:.0f} s.")
+            yield report
+            rest(cancel, pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        else:
+            yield report
+            return
 
 
 def _sources(catalog: Catalog, collection: str | None) -> list[SourceRecord]:

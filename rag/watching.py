@@ -163,10 +163,11 @@ def follow(
             changed = changes.wait(cancel, rescan_seconds)
             rest = min(REST_SHARE * took, LONGEST_REST_SECONDS) - (time.monotonic() - started - took)
             if changed and rest > 0:
-                _rest(cancel, rest)
+                rest(cancel, rest)
 
 
-def _rest(cancel: CancelToken, seconds: float) -> None:
+def rest(cancel: CancelToken, seconds: float) -> None:
+    """Wait for `seconds`, or until `cancel` is set."""
     until = time.monotonic() + seconds
     while not cancel.cancelled and time.monotonic() < until:
         time.sleep(0.05)

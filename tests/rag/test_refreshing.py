@@ -3,7 +3,10 @@
 import pytest
 from libraries import open_library, write
 from slotrag import SlotragError, UsageError
+from slotrag.rag import refreshing
 from slotrag.rag.events import CancelToken
+from slotrag.rag.results import IndexReport
+from slotrag.storage.errors import DiskFull
 
 
 @pytest.fixture
@@ -59,3 +62,30 @@ def test_the_librarys_own_folder_is_declined(library):
     for path in (library.folder, library.folder / "below"):
         with pytest.raises(UsageError, match="never indexed"):
             library.index([path])
+
+
+def test_a_full_disk_is_told_and_waited_for(monkeypatch):
+    monkeypatch.setattr(refreshing, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(refreshing, "LONGEST_PAUSE_SECONDS", 0.02)
+    left = [DiskFull("the disk is full")] * 3
+
+    def run():
+        if left:
+            raise left.pop()
+        return IndexReport("notes", new=1)
+
+    *told, last = refreshing.patiently(run, "notes", CancelToken())
+    assert last.new == 1 and len(told) == 3
+    assert all("disk is full" in report.notices[0] and "again" in report.notices[0] for report in told)
+
+
+def test_waiting_for_room_ends_when_it_is_cancelled():
+    cancel = CancelToken()
+
+    def run():
+        raise DiskFull("the disk is full")
+
+    reports = refreshing.patiently(run, None, cancel)
+    assert next(reports).notices
+    cancel.cancel()
+    assert list(reports) == []
