@@ -68,6 +68,9 @@ _BLOCKS = frozenset(
 )
 
 
+MAXIMUM_TAGS = 5_000_000
+"""Most tags of a page; their tree takes half a gigabyte for each million."""
+
 _SIGNS_BEFORE = {"rt": "(", "math": " "}
 _SIGNS_AFTER = {"rt": ")", "math": " "}
 _MATH_SIGNS = {"mfrac": "/", "msup": "^", "msub": "_", "munder": "_", "mover": "^"}
@@ -119,6 +122,8 @@ def html_document(source: str, *, furniture: bool = False) -> Document:
     """
     etree: Any = import_module("lxml.etree")
     builder = DocumentBuilder("text/html")
+    if source.count("<") > MAXIMUM_TAGS:
+        raise ReadError(f"refused: more than {MAXIMUM_TAGS // 1_000_000} million tags: split the page")
     source, notes = repaired(normalise(source))
     data = source.encode("utf-8")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, no_network=True)

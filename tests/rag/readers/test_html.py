@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from slotrag.rag.documents import NoText, ReadError
-from slotrag.rag.readers import read
+from slotrag.rag.readers import html, read
 
 PAGE = """<!DOCTYPE html><html><head><title>The house</title><style>p {color: red}</style></head><body>
 <nav><a href="/">Home page link</a></nav><script>var hidden = 1;</script>
@@ -126,3 +126,9 @@ def test_readings_and_formulas_are_parted_from_the_words_beside_them(tmp_path: P
         "<mo>=</mo><msup><mi>x</mi><mn>2</mn></msup></math>and</p></body></html>"
     )
     assert read(write(tmp_path, page)).text == "A 漢字(かんじ) 1/2=x^2 and\n"
+
+
+def test_a_page_of_too_many_tags_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MAXIMUM_TAGS", 1000)
+    with pytest.raises(ReadError, match="tags: split the page"):
+        read(write(tmp_path, "<html><body>" + "<p>x" * 1001))
