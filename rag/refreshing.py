@@ -18,7 +18,7 @@ from .index_run import DEFAULT_COLLECTION
 from .maintenance import shown
 from .results import IndexReport
 from .sources import real_path, sources_around
-from .watching import follow, rest
+from .watching import follow, wait_for
 
 if TYPE_CHECKING:
     from ..storage import Catalog
@@ -116,7 +116,7 @@ def patiently(run: Callable[[], IndexReport], name: str | None, cancel: CancelTo
             report = IndexReport(name or DEFAULT_COLLECTION)
             report.notices.append(f"{str(error).rstrip('.')}. It is tried again in {pause:.0f} s.")
             yield report
-            rest(cancel, pause)
+            wait_for(cancel, pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         else:
             yield report

@@ -163,10 +163,10 @@ def follow(
             changed = changes.wait(cancel, rescan_seconds)
             rest = min(REST_SHARE * took, LONGEST_REST_SECONDS) - (time.monotonic() - started - took)
             if changed and rest > 0:
-                rest(cancel, rest)
+                wait_for(cancel, rest)
 
 
-def rest(cancel: CancelToken, seconds: float) -> None:
+def wait_for(cancel: CancelToken, seconds: float) -> None:
     """Wait for `seconds`, or until `cancel` is set."""
     until = time.monotonic() + seconds
     while not cancel.cancelled and time.monotonic() < until:
