@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from slotrag import SlotragError, UsageError
-from slotrag.encoders.registry import create
 from slotrag.encoders.estimates import bootstrap
+from slotrag.encoders.registry import create
 from slotrag.rag.evaluation.correlation import pearson, ranks, spearman
 from slotrag.rag.evaluation.sts import evaluate_sts
 from slotrag.rag.events import Cancelled, CancelToken, Progress
