@@ -186,10 +186,10 @@ class OneWordEncoder(Encoder):
         return self._text.offsets(text)
 
     def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
-        return self._encode(texts)
+        return unit_rows(self.raw_vectors(texts))
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
-        return self._encode(texts)
+        return unit_rows(self.raw_vectors(texts))
 
     def _prefixed(self, prompt: QuotedTokens, layer: int) -> PrefixedLM:
         prepending = self._prepending
@@ -199,10 +199,11 @@ class OneWordEncoder(Encoder):
             self._language_model, prompt.head, layer, copied=prepending.copied, placeholder=prepending.placeholder
         )
 
-    def _encode(self, texts: Sequence[str]) -> np.ndarray:
+    def raw_vectors(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors before they are scaled to unit length: float32, shape (len(texts), dimension)."""
         # The raw states of several prompts are averaged, as MetaEOL does: a layer's average is then the average of
         # what `scan_states` gives, and a prompt to which the model reacts strongly counts more.
-        return unit_rows(self._average(texts, [model.last_states for model in self._models], self.dimension))
+        return self._average(texts, [model.last_states for model in self._models], self.dimension)
 
     def _average(
         self,
