@@ -65,10 +65,10 @@ def test_the_vector_is_the_mean_over_text_and_variants(scripted):
 
 def test_vectors_as_they_are_can_be_averaged(scripted, tiny_model):
     inner = f"prompteol@({tiny_model('llama')})"
-    encoder, _ = scripted(lambda task: task.text.upper(), m="1", least="-1", normalise="false", encoder=inner)
+    encoder, _ = scripted(lambda task: f"{task.text} Indeed.", m="1", least="-1", normalise="false", encoder=inner)
     vectors = encoder.encode_documents(TEXTS)
     for text, vector in zip(TEXTS, vectors, strict=True):
-        rows = encoder._inner.raw_vectors([text, text.upper()]).astype(np.float64)
+        rows = encoder._inner.raw_vectors([text, f"{text} Indeed."]).astype(np.float64)
         assert not np.allclose(np.linalg.norm(rows, axis=1), 1.0)
         np.testing.assert_allclose(vector, rows.sum(axis=0) / np.linalg.norm(rows.sum(axis=0)), atol=1e-5)
 
