@@ -8,6 +8,7 @@ from libraries import open_library, write
 from slotrag import SlotragError
 from slotrag.storage import Catalog
 from slotrag.storage.errors import LibraryDamaged
+from slotrag.storage.schema import HEADS
 
 COMMANDS = {
     "status": lambda library, docs: library.status(),
@@ -61,7 +62,7 @@ def test_a_sentence_or_results(whole):
 
 
 @pytest.mark.parametrize(
-    "wanted", [b"degrees, and more", b"text/markdown", b"library_0001", b"CREATE TABLE collections"]
+    "wanted", [b"degrees, and more", b"text/markdown", HEADS["library"].encode(), b"CREATE TABLE collections"]
 )
 def test_what_is_no_text_any_more(whole, wanted):
     """The first letter is no UTF-8, wherever the words stand."""

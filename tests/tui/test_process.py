@@ -160,6 +160,7 @@ def test_control_c_during_the_first_imports_is_silent(environment: dict[str, str
     """A module that the program imports first interrupts it, as Ctrl-C at that moment does."""
     code = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a process in the background ignores it
         "class Finder:\n    def find_spec(self, name, *rest):\n"
         "        if name == 'slotrag.tui.failures':\n            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\nfrom slotrag.tui.cli import main\nmain(['--help'])\n"
@@ -170,7 +171,8 @@ def test_control_c_during_the_first_imports_is_silent(environment: dict[str, str
 
 def test_control_c_ends_with_130(indexed: dict[str, str]) -> None:
     code = (
-        "import time\nfrom slotrag.rag.library import Library\n"
+        "import signal, time\nfrom slotrag.rag.library import Library\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a process in the background ignores it
         "def slow(self):\n    print('started', flush=True)\n    time.sleep(60)\n"
         "Library.status = slow\nfrom slotrag.tui.cli import main\nmain(['status'])\n"
     )
