@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import UsageError
 from .backbones.digests import DigestMemory
-from .backbones.frozen import DTYPES, quiet
+from .backbones.frozen import DTYPES
+from .backbones.loading import quiet
 from .base import Encoder
 from .batching import batch_limits, batches
 from .errors import EncoderUnavailable, UnknownParameter

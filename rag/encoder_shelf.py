@@ -49,7 +49,7 @@ class EncoderShelf:
         with self._lock:
             if key not in self._encoders:
                 if self._threads:
-                    from ..encoders.backbones.frozen import set_threads
+                    from ..encoders.backbones.threads import set_threads
 
                     set_threads(self._threads)
                 encoder = registry.create(key, self._models, device=self._device)

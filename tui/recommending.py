@@ -33,11 +33,11 @@ def measure(store: ModelStore, settings: Settings) -> float:
     slotrag.SlotragError
         The default decoder is missing and may not be fetched.
     """
-    from ..encoders.backbones import catalogue, frozen, hardware
+    from ..encoders.backbones import catalogue, frozen, hardware, threads
 
     folder = store.resolve(catalogue.DEFAULT_DECODER)
     if settings.threads:
-        frozen.set_threads(settings.threads)
+        threads.set_threads(settings.threads)
     model = frozen.FrozenLM.load(folder, causal=True, device=settings.device, dtype=settings.decoder_dtype)
     speed = hardware.measure_tokens_per_second(model)
     try:

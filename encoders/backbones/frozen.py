@@ -6,21 +6,21 @@ or switch on one tree is never seen by another (an answering decoder, a second e
 
 from __future__ import annotations
 
-import copy
 import inspect
 import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
-from .errors import ModelDamaged, UnusableModel
+from .errors import UnusableModel
 from .layers import accepted, run_to_stop, stop_before
+from .loading import LoadedModel, chosen_device, module_tree, read_model
 from .locations import require_usable, weight_files
+from .threads import apply_threads
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,44 +37,7 @@ _OFFSET_POSITIONS = {
 _UNSET_LENGTH = 1 << 30
 
 _load_lock = threading.RLock()
-_loaded: dict[tuple[object, ...], _Loaded] = {}
-_threads: int | None = None
-_automatic_threads: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The tensors of one model; `module` is never run and never handed out."""
-
-    module: Any
-    tokenizer: Any
-    causal: bool
-
-
-def set_threads(n: int | None) -> None:
-    """Use `n` threads in a forward pass; None (or 0) leaves the choice to torch.
-
-    Holds for the whole process. With other work on the machine fewer threads than cores are faster.
-    """
-    global _threads
-    if n is not None and n < 0:
-        raise UsageError("The number of threads must be 0 (automatic) or more.")
-    _threads = n or None
-    import sys
-
-    if "torch" in sys.modules:
-        _apply_threads()
-
-
-def _apply_threads() -> None:
-    global _automatic_threads
-    import torch
-
-    if _automatic_threads is None:
-        _automatic_threads = torch.get_num_threads()
-    wanted = _threads or _automatic_threads
-    if torch.get_num_threads() != wanted:
-        torch.set_num_threads(wanted)
+_loaded: dict[tuple[object, ...], LoadedModel] = {}
 
 
 def forget(folder: Path | None = None) -> None:
@@ -109,7 +72,7 @@ class FrozenLM:
     device, dtype : torch.device, torch.dtype
     """
 
-    def __init__(self, loaded: _Loaded, folder: Path, *, causal: bool, attention: str) -> None:
+    def __init__(self, loaded: LoadedModel, folder: Path, *, causal: bool, attention: str) -> None:
         self._loaded = loaded
         self.folder = folder
         self.causal = causal
@@ -169,14 +132,14 @@ class FrozenLM:
         folder = require_usable(Path(folder).expanduser()).resolve()
         if dtype not in DTYPES:
             raise UsageError(f"Unknown dtype {dtype!r}; choose from {', '.join(DTYPES)}.")
-        place = _device(device)
-        _apply_threads()
+        place = chosen_device(device)
+        apply_threads()
         stamps = tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in weight_files(folder))
         key = (folder, dtype, str(place), stamps)
         with _load_lock:
             if key not in _loaded:
                 started = time.perf_counter()
-                _loaded[key] = _read(folder, place, dtype)
+                _loaded[key] = read_model(folder, place, dtype)
                 logger.debug("loaded %s in %.2f s", folder, time.perf_counter() - started)
             loaded = _loaded[key]
         if causal and not loaded.causal:
@@ -195,7 +158,7 @@ class FrozenLM:
 
     def module(self) -> torch.nn.Module:
         """A new module tree over the shared tensors, in eval mode, its parameters without gradients."""
-        return _tree(self._loaded, causal=self.causal, attention=self.attention)
+        return module_tree(self._loaded, causal=self.causal, attention=self.attention)
 
     def token_states(self, input_ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """The last layer's states of a batch, after the final norm.
@@ -213,7 +176,7 @@ class FrozenLM:
         """
         with self._lock:
             if self._runner is None:
-                self._runner = _tree(self._loaded, causal=False, attention=self.attention)
+                self._runner = module_tree(self._loaded, causal=False, attention=self.attention)
         inputs, mask = self._batch(input_ids)
         output = self._run(self._runner, inputs)
         return output.last_hidden_state.float().masked_fill(~mask[:, :, None], 0.0), mask
@@ -234,7 +197,7 @@ class FrozenLM:
         # transformers collects the layers' states in ways that are not safe for two threads on one tree.
         with self._states_lock:
             if self._states_runner is None:
-                self._states_runner = _tree(self._loaded, causal=False, attention=self.attention)
+                self._states_runner = module_tree(self._loaded, causal=False, attention=self.attention)
             output = self._run(self._states_runner, {**inputs, "output_hidden_states": True})
         states = torch.stack([layer.float() for layer in output.hidden_states])
         return states.masked_fill(~mask[None, :, :, None], 0.0), mask
@@ -283,7 +246,7 @@ class FrozenLM:
 
         With `layer` equal to `layers` it is a whole one, to be run as usual.
         """
-        tree = _tree(self._loaded, causal=False, attention=self.attention)
+        tree = module_tree(self._loaded, causal=False, attention=self.attention)
         if layer < self.layers:
             stop_before(tree, layer)
         return tree
@@ -355,105 +318,6 @@ class FrozenLM:
             torch.cuda.synchronize(self.device)
 
 
-def _device(name: str) -> torch.device:
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise UsageError(f"Unknown device {name!r}; choose auto, cpu, cuda or mps.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device that torch can use; choose --device cpu.")
-    return device
-
-
-def _read(folder: Path, device: torch.device, dtype: str) -> _Loaded:
-    """Read configuration, weights and tokenizer from the disk."""
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
-
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with quiet():
-        try:
-            config = AutoConfig.from_pretrained(folder, **local)
-            causal = _is_causal(config)
-            if config.is_encoder_decoder:
-                raise UnusableModel(f"The model in {folder} is an encoder-decoder model, which cannot be used here.")
-            maker: Any = AutoModelForCausalLM if causal else AutoModel
-            module, found = maker.from_pretrained(
-                folder,
-                config=config,
-                dtype=getattr(torch, dtype),
-                use_safetensors=True,
-                output_loading_info=True,
-                **_without_pooler(config, causal),
-                **local,
-            )
-            tokenizer = AutoTokenizer.from_pretrained(folder, **local)
-        except SafetensorError as error:
-            raise ModelDamaged(f"The weights in {folder} cannot be read ({error}); fetch the model again.") from error
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-            if isinstance(error, UnusableModel):
-                raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UnusableModel(f"The model in {folder} cannot be loaded: {reason}") from error
-    missing = sorted(found["missing_keys"])
-    if missing:
-        raise ModelDamaged(f"The weights in {folder} lack {len(missing)} parameters (such as {missing[0]}).")
-    _settle(tokenizer)
-    return _Loaded(module.to(device).eval().requires_grad_(False), tokenizer, causal)
-
-
-def _is_causal(config: Any) -> bool:
-    """Whether the checkpoint is a causal language model with its head."""
-    names = config.architectures or []
-    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) and not names[0].startswith("Bert")
-
-
-def _without_pooler(config: Any, causal: bool) -> dict[str, bool]:
-    """Leaves out BERT's pooler, which nobody here reads and some checkpoints do not have."""
-    from transformers import AutoModel
-
-    known: Any = AutoModel._model_mapping  # type: ignore[attr-defined]
-    if causal or type(config) not in known:
-        return {}
-    model = known[type(config)]
-    model = model[0] if isinstance(model, tuple) else model
-    return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model.__init__).parameters else {}
-
-
-def _settle(tokenizer: Any) -> None:
-    """Take out truncation and padding that a tokenizer file asks for, so that no call has to change them."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        backend.no_truncation()
-        backend.no_padding()
-
-
-def _tree(loaded: _Loaded, *, causal: bool, attention: str) -> Any:
-    """A copy of the modules around the same storage; the parameters are new objects, so their flags are its own."""
-    import torch
-
-    root = loaded.module if causal or not loaded.causal else loaded.module.base_model
-    shared: dict[int, Any] = {
-        id(parameter): torch.nn.Parameter(parameter.detach(), requires_grad=False)
-        for parameter in loaded.module.parameters()
-    }
-    shared |= {id(buffer): buffer.detach() for buffer in loaded.module.buffers()}
-    tree = copy.deepcopy(root, shared)
-    if attention == "auto":
-        attention = "sdpa" if getattr(tree, "_supports_sdpa", False) else "eager"
-    if tree.config._attn_implementation != attention:
-        try:
-            tree.set_attn_implementation(attention)
-        except (ValueError, ImportError) as error:
-            raise UsageError(f"This model cannot use {attention!r} attention; choose sdpa or eager.") from error
-    return tree
-
-
 def _window(config: Any, tokenizer: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None) or _UNSET_LENGTH
     if config.model_type in _OFFSET_POSITIONS and positions < _UNSET_LENGTH:
@@ -469,20 +333,3 @@ def _first_number(*candidates: Any) -> int:
         if isinstance(candidate, int) and candidate >= 0:
             return candidate
     return 0
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep transformers' bars and notes off the user's terminal while it loads."""
-    from transformers.utils import logging as transformers_logging
-
-    verbosity = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -71,7 +71,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from slotrag.encoders import registry
-    from slotrag.encoders.backbones.frozen import set_threads
+    from slotrag.encoders.backbones.threads import set_threads
 
     set_threads(arguments.threads)
     scored = pairs(arguments.pairs_file, arguments.pairs)

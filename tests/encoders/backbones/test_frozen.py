@@ -308,20 +308,6 @@ def test_importing_is_light():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_thread_setting():
-    before = torch.get_num_threads()
-    try:
-        frozen.set_threads(2)
-        assert torch.get_num_threads() == 2
-        frozen.set_threads(None)
-        assert torch.get_num_threads() == before
-        with pytest.raises(UsageError):
-            frozen.set_threads(-1)
-    finally:
-        frozen.set_threads(None)
-        torch.set_num_threads(before)
-
-
 def test_hardware_is_measured(tiny_model):
     assert memory_bytes() > 1 << 28 and cores() >= 1
     assert measure_tokens_per_second(FrozenLM.load(tiny_model("llama"), causal=True), 4) > 1
