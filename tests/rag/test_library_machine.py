@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +73,18 @@ class Picture:
 
 def found_by(library, query, mode):
     """All results; of passages with the same words in another order, which fold, any may stand for the others."""
-    rows = results(library, query, mode)
-    return sorted((sorted(re.findall(r"\w+", text.casefold())), paths, score) for text, paths, score in rows)
+    orders = defaultdict(set)
+    for row in passages(library):
+        orders[tuple(sorted(words(row[2])))].add(tuple(words(row[2])))
+    found = []
+    for text, paths, score in results(library, query, mode):
+        key = sorted(words(text))
+        found.append((key, paths if len(orders[tuple(key)]) == 1 else (), score))
+    return sorted(found)
+
+
+def words(text):
+    return re.findall(r"\w+", text.casefold())
 
 
 class Machine(RuleBasedStateMachine):
