@@ -84,7 +84,7 @@ def parse_steps(text: str) -> Steps:
     >>> parse_steps("none")
     ()
     """
-    if text.strip().lower() in (NONE, ""):
+    if text.strip().lower() == NONE:
         return Steps()
     steps = Steps(_step(part) for part in text.split("+"))
     names = [step.name for step in steps]

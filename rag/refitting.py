@@ -129,6 +129,9 @@ class Refit:
         encoder = self.parts.shelf.of(collection)
         rows = len(catalog.passage_ids(collection.id))
         fitted = fit_to(steps, rows, lambda: self._raw(collection, rows), encoder)
+        if steps and fitted.postprocessing is None:  # too few passages
+            kept = [f"The post-processing stays {now}."] if (now := self.steps_of(collection)) else []
+            return collection, fitted.notices + kept
         if self._is_current(collection, fitted.postprocessing):
             return collection, fitted.notices
         new = fitted.postprocessing

@@ -89,14 +89,23 @@ class Retriever:
         return count
 
 
+_IRRELEVANT = 0.5
+
+
+def _share(rank: int) -> float:
+    """What the hit of this rank scores, relative to the first."""
+    return (BETWEEN_COLLECTIONS + 1) / (BETWEEN_COLLECTIONS + rank)
+
+
 def between_collections(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
     """Hits of several collections in one list, by reciprocal rank: scores of different encoders do not compare.
 
-    At equal ranks relevant hits come first. A passage of the same text that an earlier list holds is not repeated: its
-    file becomes a copy of the other.
+    The first of a collection scores 1; what is not relevant to the question scores half as much, so that the best of a
+    collection that has nothing on it does not stand beside the best of one that has. A passage of the same text that an
+    earlier list holds is not repeated: its file becomes a copy of the other.
     """
     scored = [
-        replace(hit, score=1.0 / (BETWEEN_COLLECTIONS + rank), score_kind="rrf")
+        replace(hit, score=_share(rank) * (1.0 if hit.relevant else _IRRELEVANT), score_kind="rrf")
         for hits in lists
         for rank, hit in enumerate(hits, start=1)
     ]

@@ -52,7 +52,7 @@ def _all(connection: Connection, collection_id: int) -> np.ndarray:
     return np.sort(np.fromstring(joined, dtype=np.int64, sep=","))
 
 
-_UNFINISHED = re.compile(r"(?:[^\[]|\[.[^\]]*\])*+\[", re.DOTALL)
+_UNFINISHED = re.compile(r"(?:[^\[]|\[!?+.[^\]]*\])*+\[", re.DOTALL)
 """A glob up to a bracket that begins no character set, when matched from its start."""
 
 

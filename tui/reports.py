@@ -41,7 +41,7 @@ def say_index_json(report: IndexReport, *, dry_run: bool = False) -> None:
 def say_index(report: IndexReport, *, dry_run: bool = False) -> None:
     """Write `report` for a reader."""
     if dry_run:
-        say_table(("would be", "path", "reason"), report.planned)
+        say_table(("would be", "path", "reason"), [row for row in report.planned if row[0] != "unchanged"])
         say(f"{clean(report.collection)}: nothing was changed ({_documents(report)})")
         return
     if report.postprocessing is not None:

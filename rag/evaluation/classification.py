@@ -155,7 +155,7 @@ def evaluate_classification(
     Raises
     ------
     DatasetError
-        A file cannot be read, or the training file has one label only.
+        A file cannot be read, the training file has one label only, or none of the test file's.
     slotrag.UsageError
         An unknown protocol, a number below 1, an unknown encoder.
     slotrag.SlotragError
@@ -169,6 +169,8 @@ def evaluate_classification(
     known, asked = read_labelled(train, columns=columns), read_labelled(test, columns=columns)
     if len(set(known.labels)) < 2:
         raise DatasetError(Path(train), f"all its texts have the label {known.labels[0]!r}; two labels are needed")
+    if not set(asked.labels) & set(known.labels):
+        raise DatasetError(Path(test), f"none of its labels, such as {asked.labels[0]!r}, occurs in the training file")
     run = Run(progress, cancel)
     loaded = run.load(encoder, models, device)
     before = getattr(loaded, "forward_seconds", 0.0)

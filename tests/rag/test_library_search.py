@@ -236,6 +236,16 @@ def test_several_collections_are_fused_by_rank(tmp_path, hashing_encoder):
         assert len([h for h in library.search("copper", k=50).hits if "Copper" in h.text]) == 1
 
 
+def test_a_collection_that_has_nothing_on_it_does_not_stand_beside_one_that_has(tmp_path, hashing_encoder):
+    with open_library(tmp_path / "library") as library:
+        library.index([write(tmp_path / "metals", {f"{n}.txt": f"Copper number {n} melts." for n in range(4)})])
+        library.index([write(tmp_path / "birds", {"bird.txt": "Penguins eat fish."})], collection="birds")
+        hits = library.search("copper melts", k=5).hits
+        assert [hit.collection for hit in hits] == ["default"] * (len(hits) - 1) + ["birds"]
+        assert hits[0].score == 1.0 and not hits[-1].relevant
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
 def test_an_empty_collection_gives_nothing(tmp_path, hashing_encoder):
     (tmp_path / "docs").mkdir()
     with open_library(tmp_path / "library") as library:

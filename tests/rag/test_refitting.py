@@ -378,6 +378,17 @@ def test_few_passages_have_no_statistics_of_their_own(tmp_path, hashing_encoder)
         assert library.collections()[0].postprocessing_fitted_on == 100
 
 
+def test_what_too_few_passages_do_not_allow_leaves_what_there_was(tmp_path, hashing_encoder):
+    docs = write(tmp_path / "docs", texts(120))
+    with open_library(tmp_path / "library") as library:
+        library.index([docs])
+        library.rebuild(postprocessing="whiten=8")
+        library.remove(docs)
+        report = library.rebuild(postprocessing="mean")
+        assert report.notices[-1] == "The post-processing stays whiten=8." and report.postprocessing == "whiten=8"
+        assert library.collections()[0].postprocessing == "whiten=8"
+
+
 def test_a_new_collection_takes_what_the_encoder_brings_along(tmp_path, suggesting):
     with open_library(tmp_path / "library") as library:
         library.index([write(tmp_path / "docs", texts(20))])

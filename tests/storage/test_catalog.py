@@ -295,9 +295,9 @@ class TestVectors:
         assert catalog.stored_vectors(FINGERPRINT, [input_hash("one"), input_hash("two")]) == {input_hash("two")}
 
 
-@pytest.mark.parametrize("glob", ["[", "a[b", "[]", "[a][", "[z-a]"])
+@pytest.mark.parametrize("glob", ["[", "a[b", "[]", "[!]", "[a][", "[z-a]"])
 def test_a_glob_that_is_none_is_refused(catalog: Catalog, collection: CollectionRecord, glob: str) -> None:
     with pytest.raises(UsageError, match="is no pattern"):
         catalog.passage_ids(collection.id, glob)
-    for fine in ("[[]", "[]]", "a[bc]d", "]"):
+    for fine in ("[[]", "[]]", "[!]]", "a[!bc]d", "]"):
         assert catalog.passage_ids(collection.id, fine).tolist() == []

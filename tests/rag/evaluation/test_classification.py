@@ -107,6 +107,12 @@ def test_forms_of_files(tmp_path: Path, files: tuple[Path, Path]) -> None:
         assert (found.texts, found.labels) == (wanted.texts, wanted.labels)
 
 
+def test_labels_that_training_does_not_have(tmp_path: Path, files: tuple[Path, Path], hashing_encoder) -> None:
+    (tmp_path / "other.csv").write_text("text,label\na,nowhere\n")
+    with pytest.raises(DatasetError, match="none of its labels, such as 'nowhere', occurs in the training file"):
+        evaluate_classification(files[0], tmp_path / "other.csv", encoder=hashing_encoder)
+
+
 def test_numbers_are_labels(tmp_path: Path) -> None:
     (tmp_path / "n.jsonl").write_text('{"text":"a","label":0}\n{"text":"b","label":1}\n')
     assert read_labelled(tmp_path / "n.jsonl").labels == ["0", "1"]
@@ -142,7 +148,7 @@ def test_wrong_calls(files: tuple[Path, Path], hashing_encoder: str, tmp_path: P
     few = tmp_path / "few.csv"
     few.write_text("text,label\na,x\nb,y\nc,y\n")
     with pytest.raises(SlotragError, match="at least two training texts"):
-        evaluate_classification(few, files[1], encoder=hashing_encoder, protocol="senteval")
+        evaluate_classification(few, few, encoder=hashing_encoder, protocol="senteval")
 
 
 def test_without_scikit_learn_the_extra_is_named(
