@@ -41,6 +41,9 @@ class VectorIndex(ABC):
     def add(self, ids: np.ndarray, vectors: np.ndarray) -> None:
         """Add float32 `vectors` of shape (n, dimension) under `ids`, int64 of shape (n,); an id present is replaced."""
 
+    def reserve(self, total: int) -> None:  # noqa: B027
+        """Told that `total` vectors will be held, so that growing step by step need not cost memory for a while."""
+
     @abstractmethod
     def remove(self, ids: Collection[int]) -> int:
         """Remove `ids` (unknown ones are ignored); the number removed."""

@@ -11,10 +11,11 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from .base import IndexFileError
 
@@ -23,15 +24,28 @@ VERSION = 1
 _PREFIX = struct.Struct("<8sII32s")
 
 
-def write(path: Path, header: dict[str, Any], payload: np.ndarray) -> None:
-    """Replace `path` by a file of `header` and `payload` (uint8): whole or not at all, also when power fails."""
+def write(path: Path, header: dict[str, Any], payload: Callable[[Callable[[bytes], object]], object]) -> None:
+    """Replace `path` by a file of `header` and payload: whole or not at all, also when power fails.
+
+    Parameters
+    ----------
+    payload : callable
+        Given a function that takes the next bytes, it hands over the whole payload piece by piece.
+    """
     encoded = json.dumps(header, sort_keys=True).encode()
     descriptor, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_PREFIX.pack(MAGIC, VERSION, len(encoded), _digest(encoded, payload)))
-            file.write(encoded)
-            file.write(payload.data)
+            digest = hashlib.sha256(encoded)
+            file.write(bytes(_PREFIX.size) + encoded)
+
+            def take(piece: bytes) -> None:
+                digest.update(piece)
+                file.write(piece)
+
+            payload(take)
+            file.seek(0)
+            file.write(_PREFIX.pack(MAGIC, VERSION, len(encoded), digest.digest()))
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
@@ -41,8 +55,9 @@ def write(path: Path, header: dict[str, Any], payload: np.ndarray) -> None:
     _sync_folder(path.parent)
 
 
-def read(path: Path) -> tuple[dict[str, Any], np.ndarray]:
-    """Header and payload (uint8) of an index file.
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[dict[str, Any], BufferedReader]]:
+    """Header of an index file that was found whole, and the file at the beginning of its payload.
 
     Raises
     ------
@@ -50,30 +65,35 @@ def read(path: Path) -> tuple[dict[str, Any], np.ndarray]:
         The file is missing, unreadable, truncated, damaged, or of another format or version.
     """
     try:
-        data = np.fromfile(path, dtype=np.uint8)
+        file = path.open("rb")
     except OSError as error:
         raise IndexFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    if len(data) < _PREFIX.size:
+    with file:
+        try:
+            header = _checked_header(path, file)
+        except OSError as error:
+            raise IndexFileError(f"{path.name} cannot be read: {error.strerror or error}") from error
+        yield header, file
+
+
+def _checked_header(path: Path, file: BufferedReader) -> dict[str, Any]:
+    """The header; the file then stands where the payload begins."""
+    prefix = file.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size:
         raise IndexFileError(f"{path.name} is truncated")
-    magic, version, length, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
+    magic, version, length, digest = _PREFIX.unpack(prefix)
     if magic != MAGIC:
         raise IndexFileError(f"{path.name} is not an index file")
     if version != VERSION:
         raise IndexFileError(f"{path.name} has format version {version}, not {VERSION}")
-    encoded = data[_PREFIX.size : _PREFIX.size + length].tobytes()
-    payload = data[_PREFIX.size + length :]
-    if _digest(encoded, payload) != digest:
+    # The file is read twice rather than held in memory: it may be as large as the index.
+    if hashlib.file_digest(file, "sha256").digest() != digest:
         raise IndexFileError(f"{path.name} is truncated or damaged")
+    file.seek(_PREFIX.size)
     try:
-        return json.loads(encoded), payload
+        return json.loads(file.read(length))
     except ValueError as error:
         raise IndexFileError(f"{path.name} has a header that is not JSON") from error
-
-
-def _digest(encoded: bytes, payload: np.ndarray) -> bytes:
-    whole = hashlib.sha256(encoded)
-    whole.update(payload.data)
-    return whole.digest()
 
 
 def _sync_folder(folder: Path) -> None:

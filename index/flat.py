@@ -16,6 +16,8 @@ from . import files
 from .base import IndexFileError, IndexState, VectorIndex
 
 _TIE_MARGIN = 16
+_PIECE = 1 << 20
+"""Bytes that are written or read at once."""
 _BITMAP_LIMIT = 1 << 28
 """Ids below this are selected by a bitmap (32 MiB at most), others by a hashed set."""
 
@@ -41,7 +43,6 @@ class FlatIndex(VectorIndex):
         self.dimension = dimension
         self.state = state
         self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
-        self._held: set[int] = set()
 
     def add(self, ids: np.ndarray, vectors: np.ndarray) -> None:
         ids = np.ascontiguousarray(ids, dtype=np.int64)
@@ -50,20 +51,26 @@ class FlatIndex(VectorIndex):
             raise ValueError(f"{ids.shape} ids for {len(vectors)} vectors")
         if len(ids) and ids.min() < 0:
             raise ValueError("a negative id")
-        new = set(ids.tolist())
-        if len(new) < len(ids):
+        if len(np.unique(ids)) < len(ids):
             raise ValueError("the same id twice in one call")
-        self.remove(new & self._held)
+        # Ids mostly come in ascending order, and then none can be held already.
+        if len(ids) and ids.min() <= self._known_ids().max(initial=-1):
+            self.remove(ids)
         if len(ids):
             self._index.add_with_ids(vectors, ids)
-        self._held |= new
+
+    def reserve(self, total: int) -> None:
+        flat = _faiss().downcast_index(self._index.index)
+        size = flat.codes.size()
+        if total * flat.code_size > size:
+            flat.codes.resize(total * flat.code_size)
+            flat.codes.resize(size)  # the room stays
 
     def remove(self, ids: Collection[int]) -> int:
-        known = self._held.intersection(int(i) for i in ids)
-        if known:
-            faiss = _faiss()
-            self._index.remove_ids(faiss.IDSelectorBatch(np.fromiter(known, dtype=np.int64)))
-            self._held -= known
+        wanted = np.unique(np.array(list(ids), dtype=np.int64))
+        known = wanted[np.isin(wanted, self._known_ids())]
+        if len(known):
+            self._index.remove_ids(_faiss().IDSelectorBatch(known))
         return len(known)
 
     def search(
@@ -96,7 +103,7 @@ class FlatIndex(VectorIndex):
     def _selector(self, allowed: np.ndarray | None) -> tuple[Any, int]:
         """What restricts a search, and how many ids it leaves."""
         if allowed is None:
-            return None, len(self._held)
+            return None, len(self)
         wanted = np.unique(np.asarray(allowed, dtype=np.int64))
         held = wanted[np.isin(wanted, self.ids(), assume_unique=True)]
         if not len(held):
@@ -109,16 +116,25 @@ class FlatIndex(VectorIndex):
         return faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little")), len(held)
 
     def ids(self) -> np.ndarray:
-        return np.sort(_faiss().vector_to_array(self._index.id_map))
+        return np.sort(self._known_ids())
+
+    def _known_ids(self) -> np.ndarray:
+        return _faiss().vector_to_array(self._index.id_map)
 
     def vectors(self, ids: np.ndarray) -> np.ndarray:
         wanted = np.ascontiguousarray(ids, dtype=np.int64)
-        if unknown := set(wanted.tolist()) - self._held:
-            raise KeyError(min(unknown))
-        return self._index.reconstruct_batch(wanted) if len(wanted) else np.empty((0, self.dimension), np.float32)
+        if not len(wanted):
+            return np.empty((0, self.dimension), np.float32)
+        try:
+            return self._index.reconstruct_batch(wanted)
+        except RuntimeError:
+            unknown = np.setdiff1d(wanted, self._known_ids())
+            if not len(unknown):
+                raise
+            raise KeyError(int(unknown[0])) from None
 
     def __len__(self) -> int:
-        return len(self._held)
+        return self._index.ntotal
 
     def save(self, path: Path) -> None:
         header = {
@@ -128,26 +144,27 @@ class FlatIndex(VectorIndex):
             "dimension": self.dimension,
             "count": len(self),
         }
-        files.write(path, header, _faiss().serialize_index(self._index))
+        faiss = _faiss()
+        # Piece by piece: the bytes of the whole index would be as much memory again.
+        files.write(path, header, lambda take: faiss.write_index(self._index, faiss.PyCallbackIOWriter(take, _PIECE)))
 
     @classmethod
     def open(cls, path: Path) -> FlatIndex:
         faiss = _faiss()
-        header, payload = files.read(path)
-        try:
-            state = IndexState(header["state"], header["fingerprint"], header["postprocessing"])
-            index = cls(header["dimension"], state)
-            stored: Any = faiss.deserialize_index(payload)
-            count = header["count"]
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise IndexFileError(f"{path.name} cannot be used: {error}") from error
+        with files.opened(path) as (header, file):
+            try:
+                state = IndexState(header["state"], header["fingerprint"], header["postprocessing"])
+                index = cls(header["dimension"], state)
+                stored: Any = faiss.read_index(faiss.PyCallbackIOReader(file.read, _PIECE))
+                count = header["count"]
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                raise IndexFileError(f"{path.name} cannot be used: {error}") from error
         if not isinstance(stored, faiss.IndexIDMap2) or not isinstance(
             faiss.downcast_index(stored.index), faiss.IndexFlatIP
         ):
             raise IndexFileError(f"{path.name} holds another kind of index")
         index._index = stored
-        index._held = set(index.ids().tolist())
-        if stored.d != index.dimension or not stored.ntotal == count == len(index._held):
+        if stored.d != index.dimension or not stored.ntotal == count == len(np.unique(index.ids())):
             raise IndexFileError(f"{path.name} does not hold what its header says")
         return index
 

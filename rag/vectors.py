@@ -138,7 +138,8 @@ class IndexKeeper:
         if not path.exists():
             return "missing"
         try:
-            header, _ = files.read(path)
+            with files.opened(path) as (header, _):
+                pass
         except IndexFileError:
             return "broken"
         built = tuple(header.get(name) for name in ("state", "fingerprint", "postprocessing"))
@@ -197,6 +198,7 @@ class IndexKeeper:
         state = IndexState(collection.state, collection.fingerprint, collection.postprocessing)
         dimension = collection.dimension if postprocessing is None else postprocessing.dimension_out
         index = new_index(dimension, state)
+        index.reserve(len(self._catalog.passage_ids(collection.id)))
         for ids, vectors in self._applied(collection, postprocessing):
             check()
             index.add(ids, vectors)
@@ -224,6 +226,8 @@ class IndexKeeper:
         if len(removed):
             index.remove(removed.tolist())
         if len(added):
+            if len(added) > len(held):
+                index.reserve(len(wanted))
             for ids, vectors in self.vectors(collection, added):
                 index.add(ids, vectors)
         before = index.state

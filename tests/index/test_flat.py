@@ -186,18 +186,20 @@ class TestFiles:
     def test_a_header_that_does_not_fit(self, tmp_path: Path, change: dict[str, object]) -> None:
         path = tmp_path / "x"
         filled(3).save(path)
-        header, payload = files.read(path)
+        with files.opened(path) as (header, file):
+            payload = file.read()
         header = {key: value for key, value in (header | change).items() if value is not None}
-        files.write(path, header, payload)
+        files.write(path, header, lambda take: take(payload))
         with pytest.raises(IndexFileError):
             open_index(path)
 
     def test_another_kind_of_index(self, tmp_path: Path) -> None:
         path = tmp_path / "x"
         filled(3).save(path)
-        header, _ = files.read(path)
+        with files.opened(path) as (header, _):
+            pass
         for other in (faiss.IndexFlatIP(8), faiss.IndexIDMap2(faiss.IndexFlatL2(8))):
-            files.write(path, header, faiss.serialize_index(other))
+            files.write(path, header, lambda take, other=other: take(faiss.serialize_index(other).tobytes()))
             with pytest.raises(IndexFileError, match="another kind"):
                 open_index(path)
 
@@ -216,7 +218,8 @@ class TestFiles:
 
     def test_the_header_is_plain_json(self, tmp_path: Path) -> None:
         filled(3).save(tmp_path / "x")
-        header, _ = files.read(tmp_path / "x")
+        with files.opened(tmp_path / "x") as (header, _):
+            pass
         assert json.loads(json.dumps(header))["fingerprint"] == "f" * 64
 
 
@@ -238,6 +241,18 @@ except Exception as error:
 def test_interface_imports_no_faiss() -> None:
     code = "import sys, slotrag.index; sys.exit('faiss' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_room_that_was_reserved_changes_nothing():
+    index, other = filled(3), filled(3)
+    index.reserve(1000)
+    index.reserve(1)
+    assert len(index) == 3
+    more = np.random.default_rng(1).standard_normal((50, 8), dtype=np.float32)
+    for one in (index, other):
+        one.add(np.arange(100, 150), more)
+    (ids, scores), (wanted, wanted_scores) = index.search(more[:1], 20)[0], other.search(more[:1], 20)[0]
+    assert ids.tolist() == wanted.tolist() and scores.tolist() == wanted_scores.tolist()
 
 
 def test_vectors_are_given_back():
