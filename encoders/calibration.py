@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .postprocessing import Postprocessing
 
 FOLDER = "calibrations"
+RETRIEVAL_MEASURE = "ndcg@10"
 """Where they lie below the model cache, and below this package for those that ship with it."""
 
 _SCHEMA = 1
@@ -173,7 +174,11 @@ def find_calibration(hash: str, models: ModelStore) -> Calibration:
 
 
 def shipped_for(encoder: str, backbone_weights: str) -> str | None:
-    """Hash of the calibration that ships with slotrag for an encoder on those weights; None where there is none."""
+    """Hash of the calibration that an encoder on those weights has by default; None where none of that kind ships.
+
+    Only one that was chosen by retrieval is a default: what is best for telling how similar two sentences are may find
+    passages worse than no calibration. Those chosen by similarity ship too and are named in a spec.
+    """
     return _shipped().get((encoder, backbone_weights))
 
 
@@ -209,7 +214,11 @@ def save_calibration(calibration: Calibration, models: ModelStore) -> Path:
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[tuple[str, str], str]:
-    return {(value["encoder"], value["backbone_weights"]): name for name, value in _shipped_values()}
+    return {
+        (value["encoder"], value["backbone_weights"]): name
+        for name, value in _shipped_values()
+        if value["measured"].get("measure") == RETRIEVAL_MEASURE
+    }
 
 
 def _shipped_values() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...encoders.calibration import RETRIEVAL_MEASURE
 from .beir import Dataset
 from .correlation import spearman
 from .measures import scores_by_query
@@ -60,7 +61,7 @@ class RetrievalTask:
         Queries, evenly spread; of the documents all that they judge and as many others, evenly spread.
     """
 
-    measure = "ndcg@10"
+    measure = RETRIEVAL_MEASURE
 
     def __init__(self, dataset: Dataset, most: int) -> None:
         names = list(dataset.queries)

@@ -110,9 +110,11 @@ def test_the_model_cache_comes_before_the_package(store, tmp_path, monkeypatch):
 def test_the_shipped_one_is_found_by_encoder_and_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SHIPPED", tmp_path / "calibrations")
     module._shipped.cache_clear()
-    save_calibration(ONE, ModelStore(tmp_path, offline=True))
+    by_retrieval = replace(ONE, measured={"measure": "ndcg@10", "held_out": 0.5})
+    for one in (by_retrieval, replace(ONE, measured={"measure": "spearman", "held_out": 0.7})):
+        save_calibration(one, ModelStore(tmp_path, offline=True))
     try:
-        assert shipped_for("tp", ONE.backbone_weights) == ONE.hash
+        assert shipped_for("tp", ONE.backbone_weights) == by_retrieval.hash
         assert shipped_for("prompteol", ONE.backbone_weights) is None
         assert shipped_for("tp", "0" * 64) is None
     finally:
@@ -123,7 +125,7 @@ def test_what_ships_is_sound_and_there_once(store):
     values = list(module._shipped_values())
     for name, _ in values:
         assert find_calibration(name, store).hash == name
-    served = [(value["encoder"], value["backbone_weights"]) for _, value in values]
+    served = [(value["encoder"], value["backbone_weights"], value["measured"]["measure"]) for _, value in values]
     assert len(served) == len(set(served))
 
 

@@ -188,8 +188,8 @@ def test_steps_are_read(text, canonical):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nonsense", "mean+", "+", "top", "top=", "top=0", "top=-1", "top=1.5", "top=²", "whiten", "mean=1", "mean+mean",
-     "whiten=3+mean", "none+mean", "top=99999999999", "mean top=3"],
+    ["", "nonsense", "mean+", "+", "top", "top=", "top=0", "top=-1", "top=1.5", "top=²", "whiten", "mean=1",
+     "mean+mean", "whiten=3+mean", "none+mean", "top=99999999999", "mean top=3"],
 )  # fmt: skip
 def test_steps_that_are_none_are_refused_in_one_sentence(text):
     with pytest.raises(UsageError) as caught:
