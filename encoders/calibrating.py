@@ -18,7 +18,7 @@ from . import registry
 from .calibration import FOLDER, Calibration, save_calibration
 from .calibration_scan import Memory, Pass, Task, in_chunks, scan
 from .estimates import Estimate, bootstrap
-from .postprocessing import NONE, parse_steps
+from .postprocessing_steps import NONE, parse_steps
 from .spec import EncoderSpec
 
 if TYPE_CHECKING:

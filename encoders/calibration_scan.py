@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import UsageError
 from .pooling import unit_rows
-from .postprocessing import NONE, Postprocessing, fit, parse_steps
+from .postprocessing import Postprocessing
+from .postprocessing_fit import fit
+from .postprocessing_steps import NONE, parse_steps
 
 if TYPE_CHECKING:
     import numpy as np

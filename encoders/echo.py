@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from .backbones.frozen import DTYPES, FrozenLM
 from .backbones.prefixed import PrefixedLM
-from .base import Encoder
 from .batching import batch_limits, batches
 from .errors import EncoderUnavailable
 from .fingerprint import fingerprint
-from .one_word import DEFAULT_BACKBONE, calibrated, causal_model, layer_of, length_of
 from .pooling import pool, unit_rows
 from .prompt_tokens import EchoTokens, PromptText, literal_tokenizer
+from .prompted import DEFAULT_BACKBONE, PromptedEncoder, calibrated, causal_model, layer_of, length_of
 from .prompts import ECHO_PROMPTS, EchoTemplate
 from .spec import EncoderSpec
 
@@ -31,7 +30,7 @@ _VERSION = 1
 """Counted up when the same model and parameters give other vectors than before."""
 
 
-class EchoEncoder(Encoder):
+class EchoEncoder(PromptedEncoder):
     """The mean state of a text's tokens where a prompt says it the second time.
 
     The default backbone is ``smollm2-135m``. Parameters of the spec:
@@ -51,8 +50,6 @@ class EchoEncoder(Encoder):
     Passages and queries are encoded alike; double quotes become single ones. `forward_seconds` is the time spent in
     the backbone so far, `postprocessing` what the calibration suggests.
     """
-
-    postprocessing: Postprocessing | None = None
 
     def __init__(
         self,
@@ -117,18 +114,6 @@ class EchoEncoder(Encoder):
             max_length=max_length,
             postprocessing=postprocessing,
         )
-
-    @property
-    def forward_seconds(self) -> float:
-        """Seconds spent in the backbone's forward passes so far."""
-        return self._language_model.forward_seconds
-
-    def unembedding(self) -> np.ndarray:
-        """The backbone's unembedding matrix, float32, shape (vocabulary, width of the last layer)."""
-        return self._language_model.unembedding()
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        return self._text.offsets(text)
 
     def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
         return self._encode(texts)

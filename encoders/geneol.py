@@ -22,7 +22,7 @@ from .pooling import unit_rows
 from .spec import EncoderSpec
 from .text_pieces import STRATEGIES, pieces
 from .transformations import TRANSFORMATIONS, Transformation, chosen, prompt_version
-from .variant_filters import duplicates, normal_form
+from .variant_filters import mark_duplicates, normal_form
 from .variant_writer import FORMS, Manner, Task, VariantWriter
 from .variants import MemoryVariants, VariantStore, text_hash
 
@@ -314,10 +314,10 @@ class GenEOLEncoder(Encoder):
         usable: dict[str, None] = {}
         for work, of_pieces in zip(works, found, strict=True):
             for piece, kept, variants in zip(work.pieces, work.kept, of_pieces, strict=True):
-                _mark_duplicates(piece, kept, variants)
+                mark_duplicates(piece, kept, variants)
                 usable.update((text, None) for text, problem in variants if not problem)
         vectors = dict(zip(usable, encode(list(usable)), strict=True)) if usable else {}
-        least = self._least_cosine(encode) if usable else -1.0
+        least = self._least_cosine() if usable else -1.0
         result = []
         for work, of_pieces in zip(works, found, strict=True):
             views = []
@@ -338,7 +338,7 @@ class GenEOLEncoder(Encoder):
             self.reasons += reasons
         return result
 
-    def _least_cosine(self, encode: Callable[..., np.ndarray]) -> float:
+    def _least_cosine(self) -> float:
         """The cosine that a variant must have with its text."""
         import numpy as np
 
@@ -348,16 +348,6 @@ class GenEOLEncoder(Encoder):
             above = np.triu_indices(len(vectors), 1)
             self._least = float(np.quantile((vectors @ vectors.T)[above], _QUANTILE))
         return self._least
-
-
-def _mark_duplicates(piece: str, kept: list[str], variants: list[tuple[str, str]]) -> None:
-    usable = [place for place, (_, problem) in enumerate(variants) if not problem]
-    texts = [*kept, *(variants[place][0] for place in usable)]
-    for place, repeats in zip(usable, duplicates(piece, texts)[len(kept) :], strict=True):
-        if repeats:
-            variants[place] = (variants[place][0], "duplicate")
-        else:
-            kept.append(variants[place][0])
 
 
 def _cosine(one: np.ndarray, other: np.ndarray) -> float:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from .backbones.frozen import DTYPES, FrozenLM
 from .backbones.prefixed import PLACEHOLDERS, PrefixedLM
-from .base import Encoder
 from .batching import batch_limits, encode_in_batches
-from .errors import EncoderUnavailable, UnknownParameter
+from .errors import EncoderUnavailable
 from .fingerprint import fingerprint
 from .pooling import unit_rows
 from .prompt_tokens import PromptText, QuotedTokens, literal_tokenizer
+from .prompted import DEFAULT_BACKBONE, PromptedEncoder, calibrated, causal_model, layer_of, length_of, own_length
 from .prompts import DEMONSTRATIONS, PROMPTS, Template
 from .spec import EncoderSpec, ParameterReader
 
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from .backbones.store import ModelStore
     from .postprocessing import Postprocessing
 
-DEFAULT_BACKBONE = "smollm2-135m"
 _VERSION = 1
 """Counted up when the same model and parameters give other vectors than before."""
 
-_LONGEST_BY_DEFAULT = 8192
 _START = 1
 _EXIT = 3
 # What the authors of Token Prepending chose for their models: (type, width, vocabulary) to exit.
@@ -57,7 +55,7 @@ class Prepending:
     placeholder: str = "zeros"
 
 
-class OneWordEncoder(Encoder):
+class OneWordEncoder(PromptedEncoder):
     """The state of the last token of a prompt that asks for the text in one word.
 
     The default backbone is ``smollm2-135m``; any causal language model will do. Parameters of the spec:
@@ -87,8 +85,6 @@ class OneWordEncoder(Encoder):
     calibration suggests.
     """
 
-    postprocessing: Postprocessing | None = None
-
     def __init__(
         self,
         language_model: FrozenLM,
@@ -109,7 +105,7 @@ class OneWordEncoder(Encoder):
         self._prepending = prepending
         self.dimension = language_model.width(layer)
         backend = literal_tokenizer(language_model.tokenizer)
-        longest = max_length or _own_length(language_model)
+        longest = max_length or own_length(language_model)
         self._prompts = [
             QuotedTokens(language_model.tokenizer, backend, template, longest, placeholder=prepending is not None)
             for template in templates
@@ -172,18 +168,6 @@ class OneWordEncoder(Encoder):
             max_length=max_length,
             postprocessing=postprocessing,
         )
-
-    @property
-    def forward_seconds(self) -> float:
-        """Seconds spent in the backbone's forward passes so far."""
-        return self._language_model.forward_seconds
-
-    def unembedding(self) -> np.ndarray:
-        """The backbone's unembedding matrix, float32, shape (vocabulary, width of the last layer)."""
-        return self._language_model.unembedding()
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        return self._text.offsets(text)
 
     def encode_documents(self, texts: Sequence[str]) -> np.ndarray:
         return unit_rows(self.raw_vectors(texts))
@@ -257,69 +241,6 @@ def scan_states(encoder: OneWordEncoder, texts: Sequence[str]) -> np.ndarray:
         its copies end below k, as the pass copies before all layers up to ``exit``).
     """
     return encoder._all_layers(texts)
-
-
-def calibrated(
-    spec: EncoderSpec, weights: str, models: ModelStore
-) -> tuple[EncoderSpec, EncoderSpec, Postprocessing | None]:
-    """Apply the calibration that a spec names or that ships for its encoder and weights.
-
-    Returns
-    -------
-    spec : EncoderSpec
-        The spec, its calibration named, so that it means the same under a slotrag that ships another one.
-    parameters : EncoderSpec
-        The same with the calibration's parameters where it gives none itself.
-    postprocessing : Postprocessing or None
-    """
-    from .calibration import find_calibration, shipped_for
-
-    given = dict(spec.parameters)
-    name = given.get("calibration") or shipped_for(spec.name, weights) or "none"
-    given["calibration"] = name
-    named = EncoderSpec(spec.name, spec.backbone, tuple(given.items()))
-    if name == "none":
-        return named, named, None
-    calibration = find_calibration(name, models)
-    calibration.require_for(spec.name, weights)
-    merged = EncoderSpec(spec.name, spec.backbone, tuple({**calibration.parameters, **given}.items()))
-    return named, merged, calibration.postprocessing
-
-
-def causal_model(folder: object, backbone: str, *, device: str, dtype: str) -> FrozenLM:
-    """The model in `folder`, which is to be a decoder."""
-    language_model = FrozenLM.load(str(folder), device=device, dtype=dtype)
-    if not language_model.decoder:
-        raise UnknownParameter(
-            f"{backbone} is not a causal language model, which this encoder needs: name one such as "
-            f"@{DEFAULT_BACKBONE}, or use mean@{backbone}"
-        )
-    return language_model
-
-
-def layer_of(reader: ParameterReader, default: int, language_model: FrozenLM, backbone: str, *, least: int = 0) -> int:
-    """The parameter ``layer`` as an index from 0 to the number of layers."""
-    states = language_model.layers + 1
-    layer = reader.integer("layer", default)
-    if not (-states <= layer < states and layer % states >= least):
-        raise UnknownParameter(
-            f"layer is between {least} and {states - 1}, or {least - states} and -1 from the end, for {backbone}, "
-            f"not {layer}"
-        )
-    return layer % states
-
-
-def length_of(reader: ParameterReader, language_model: FrozenLM, backbone: str) -> int:
-    """The parameter ``max_length``, by default what the model reads at once."""
-    asked = reader.integer("max_length", 0, least=0)
-    if asked > language_model.window:
-        raise UnknownParameter(f"max_length is at most {language_model.window} for {backbone}, not {asked}")
-    return asked or _own_length(language_model)
-
-
-def _own_length(language_model: FrozenLM) -> int:
-    # Longer inputs are possible, but their attention takes gigabytes.
-    return min(language_model.window, _LONGEST_BY_DEFAULT)
 
 
 def _prepending(reader: ParameterReader, language_model: FrozenLM) -> Prepending:

@@ -77,3 +77,15 @@ def duplicates(original: str, variants: Sequence[str]) -> list[bool]:
         found.append(form in seen)
         seen.add(form)
     return found
+
+
+def mark_duplicates(piece: str, kept: list[str], variants: list[tuple[str, str]]) -> None:
+    """Give those of `variants`, (text, problem), that repeat `piece`, one of `kept` or an earlier one that problem; the
+    others that have none are added to `kept`."""
+    usable = [place for place, (_, problem) in enumerate(variants) if not problem]
+    texts = [*kept, *(variants[place][0] for place in usable)]
+    for place, repeats in zip(usable, duplicates(piece, texts)[len(kept) :], strict=True):
+        if repeats:
+            variants[place] = (variants[place][0], "duplicate")
+        else:
+            kept.append(variants[place][0])

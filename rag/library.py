@@ -251,7 +251,7 @@ class Library:
         encoder : str, optional
             Spec; by default the collection's own.
         postprocessing : str, optional
-            Steps as in `slotrag.encoders.postprocessing.parse_steps`, such as ``mean+top=3`` or ``none``. Without
+            Steps as in `slotrag.encoders.postprocessing_steps.parse_steps`, such as ``mean+top=3`` or ``none``. Without
             `encoder` only this changes: no document is read or encoded again. By default a collection keeps its steps,
             fitted anew, or gets those that another encoder brings along.
 
@@ -262,7 +262,7 @@ class Library:
         slotrag.SlotragError
             See `slotrag.rag.rebuilding.Rebuild.run`.
         """
-        from ..encoders.postprocessing import parse_steps
+        from ..encoders.postprocessing_steps import parse_steps
         from .rebuilding import Rebuild
 
         steps = parse_steps(postprocessing) if postprocessing is not None else None

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from .. import UsageError
-from ..encoders.postprocessing import Steps, parse_steps
+from ..encoders.postprocessing_steps import Steps, parse_steps
 from ..storage.records import CollectionRecord
 from .encoder_shelf import splitting_for
 from .events import CancelToken, ProgressListener

@@ -12,15 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .. import UsageError
-from ..encoders.postprocessing import (
-    LEAST_ROWS,
-    Postprocessing,
-    PostprocessingError,
-    Steps,
-    fit,
-    parse_steps,
-    require_possible,
-)
+from ..encoders.postprocessing import LEAST_ROWS, Postprocessing
+from ..encoders.postprocessing_fit import fit
+from ..encoders.postprocessing_steps import PostprocessingError, Steps, parse_steps, require_possible
 from ..storage.records import CollectionRecord
 from .events import CancelToken, Progress, ProgressListener
 from .index_run import Parts

@@ -24,7 +24,7 @@ from .beir import CorpusDocument
 
 if TYPE_CHECKING:
     from ...encoders.base import Encoder
-    from ...encoders.postprocessing import Steps
+    from ...encoders.postprocessing_steps import Steps
     from ...index import VectorIndex
 
 DocumentScores = list[tuple[int, float]]

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
-from ...encoders.postprocessing import parse_steps
-from ..events import CancelToken, Progress, ProgressListener
+from ...encoders.postprocessing_steps import parse_steps
+from ..events import CancelToken, ProgressListener
 from ..query import MODES
 from ..refitting import check_steps
 from .beir import DEFAULT_QRELS, Dataset, read_dataset
 from .corpus import CorpusSearch
 from .measures import mean_scores
+from .running import Run
 
 if TYPE_CHECKING:
     from ...encoders.backbones.store import ModelStore
@@ -129,8 +130,8 @@ def evaluate_retrieval(
     data = _part(read_dataset(dataset, qrels=qrels), queries)
     if not data.queries:
         raise UsageError(f"The {queries} half of the queries of {data.name} is empty; measure all of them.")
-    watch = _Watch(progress, cancel)
-    loaded = _loaded(encoder, models, device, watch) if split or chosen != ["lexical"] else None
+    run = Run(progress, cancel)
+    loaded = run.load(encoder, models, device) if split or chosen != ["lexical"] else None
     if steps is not None and loaded is not None:
         check_steps(steps, loaded)
     before = getattr(loaded, "forward_seconds", 0.0)
@@ -138,10 +139,10 @@ def evaluate_retrieval(
     with tempfile.TemporaryDirectory(prefix="slotrag-evaluation-") as folder:
         corpus = CorpusSearch(
             Path(folder) / "library", data.documents, None if chosen == ["lexical"] and not split else loaded,
-            limit=limit, steps=steps, report=watch.report,
+            limit=limit, steps=steps, report=run.report,
         )  # fmt: skip
         try:
-            rankings = _rankings(corpus, data, loaded, chosen, watch)
+            rankings = _rankings(corpus, data, loaded, chosen, run)
             passages, fitted = corpus.passages, corpus.fitted
         finally:
             corpus.close()
@@ -164,19 +165,6 @@ def evaluate_retrieval(
     )
 
 
-class _Watch:
-    """Passes progress on and stops the work when it is cancelled."""
-
-    def __init__(self, listener: ProgressListener | None, cancel: CancelToken | None) -> None:
-        self._listener, self._cancel = listener, cancel
-
-    def report(self, done: int, total: int, unit: str, stage: str = "evaluate", message: str = "") -> None:
-        if self._cancel is not None:
-            self._cancel.raise_if_cancelled()
-        if self._listener is not None:
-            self._listener(Progress(stage, done, total, unit, message))
-
-
 def _checked_modes(modes: Sequence[str]) -> list[str]:
     for mode in modes:
         if mode not in MODES:
@@ -186,22 +174,13 @@ def _checked_modes(modes: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(modes))
 
 
-def _loaded(encoder: Encoder | str, models: ModelStore | None, device: str, watch: _Watch) -> Encoder:
-    if not isinstance(encoder, str):
-        return encoder
-    from ...encoders import registry
-
-    watch.report(0, 1, "encoders", "load", encoder)
-    return registry.create(encoder, models, device=device)
-
-
 def _part(data: Dataset, half: str) -> Dataset:
     kept = dict(list(data.queries.items())[HALVES[half]])
     return Dataset(data.name, data.documents, kept, {query: data.judgements[query] for query in kept})
 
 
 def _rankings(
-    corpus: CorpusSearch, data: Dataset, encoder: Encoder | None, modes: Sequence[str], watch: _Watch
+    corpus: CorpusSearch, data: Dataset, encoder: Encoder | None, modes: Sequence[str], run: Run
 ) -> dict[str, dict[str, list[str]]]:
     """Document ids, best first, by mode and query id."""
     found: dict[str, dict[str, list[str]]] = {mode: {} for mode in modes}
@@ -216,5 +195,5 @@ def _rankings(
                 ranking = {"dense": dense, "lexical": lexical}.get(mode)
                 ranking = corpus.hybrid(dense, lexical) if ranking is None else ranking
                 found[mode][names[start + offset]] = [data.documents[position].id for position, _ in ranking[:DEPTH]]
-        watch.report(start + len(batch), len(names), "queries")
+        run.report(start + len(batch), len(names), "queries")
     return found

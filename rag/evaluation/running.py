@@ -88,7 +88,8 @@ def postprocessed(
     if steps == OWN:
         own = getattr(encoder, "postprocessing", None)
         return (vectors, "none") if own is None else (own.apply(vectors), f"{own.steps} (the encoder's own)")
-    from ...encoders.postprocessing import fit, parse_steps
+    from ...encoders.postprocessing_fit import fit
+    from ...encoders.postprocessing_steps import parse_steps
 
     parsed = parse_steps(steps)
     if not parsed:

@@ -22,7 +22,8 @@ from scipy.stats import spearmanr
 from slotrag.encoders import registry
 from slotrag.encoders.backbones.store import ModelStore
 from slotrag.encoders.one_word import scan_states
-from slotrag.encoders.postprocessing import LEAST_ROWS, fit
+from slotrag.encoders.postprocessing import LEAST_ROWS
+from slotrag.encoders.postprocessing_fit import fit
 from slotrag.encoders.prompts import DEMONSTRATIONS, PROMPTS
 
 STEPS = ("none", "mean", "top=1", "mean+top=1", "mean+top=3", "mean+whiten=128", "embedfilter")

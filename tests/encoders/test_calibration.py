@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from slotrag import SlotragError, UsageError
 from slotrag.encoders import calibration as module
@@ -18,6 +19,7 @@ from slotrag.encoders.calibration import (
     save_calibration,
     shipped_for,
 )
+from slotrag.encoders.postprocessing_fit import fit
 
 ONE = Calibration(
     encoder="tp",
@@ -63,11 +65,9 @@ def test_every_part_counts(change):
 
 
 def test_statistics_are_inside(store):
-    np = pytest.importorskip("numpy")
-    postprocessing = pytest.importorskip("slotrag.encoders.postprocessing")
     rows = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    fitted = postprocessing.fit("mean+top=1", [rows])
+    fitted = fit("mean+top=1", [rows])
     calibrated = replace(ONE, postprocessing=fitted)
     save_calibration(calibrated, store)
     found = find_calibration(calibrated.hash, store)

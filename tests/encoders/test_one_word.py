@@ -12,7 +12,7 @@ from slotrag.encoders import registry
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.calibration import Calibration, save_calibration
 from slotrag.encoders.one_word import scan_states
-from slotrag.encoders.postprocessing import fit
+from slotrag.encoders.postprocessing_fit import fit
 from slotrag.encoders.prompts import DEMONSTRATIONS, PROMPTS
 
 TEXTS = [

@@ -5,13 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotrag import SlotragError, UsageError
-from slotrag.encoders.postprocessing import (
-    Postprocessing,
-    StatisticsDamaged,
-    fit,
-    parse_steps,
-    require_possible,
-)
+from slotrag.encoders.postprocessing import Postprocessing, StatisticsDamaged
+from slotrag.encoders.postprocessing_fit import fit
+from slotrag.encoders.postprocessing_steps import parse_steps, require_possible
 
 WIDTH = 12
 STEPS = ["mean", "top=2", "mean+top=3", "whiten=5", "mean+top=2+whiten=5", "mean+embedfilter=6+top=1", "embedfilter"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from libraries import open_library, passages, results, write
 from slotrag import SlotragError, UsageError
-from slotrag.encoders.postprocessing import fit
+from slotrag.encoders.postprocessing_fit import fit
 from slotrag.rag.events import Cancelled, CancelToken
 from slotrag.rag.postprocessing import PostprocessingLost, suggested
 from slotrag.storage import Catalog

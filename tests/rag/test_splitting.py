@@ -214,7 +214,8 @@ def test_large_monotonous_blocks_take_seconds(unit: str, kind: str) -> None:
 def test_real_tokenizer_on_real_prose(request: pytest.FixtureRequest) -> None:
     """The default backbone's own tokenizer, on this repository's Python files and README."""
     models = request.getfixturevalue("models")
-    tokenizers = pytest.importorskip("tokenizers")
+    import tokenizers
+
     if not models.present("minilm-l6"):
         pytest.skip("the default model is not on this machine")
     tokenizer = tokenizers.Tokenizer.from_file(str(models.resolve("minilm-l6") / "tokenizer.json"))

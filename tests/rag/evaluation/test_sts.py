@@ -90,7 +90,7 @@ def test_postprocessing_is_fitted_on_the_texts(tmp_path: Path, hashing_encoder: 
 
 
 def test_an_encoders_own_postprocessing_is_taken(pairs: Path, hashing_encoder: str) -> None:
-    from slotrag.encoders.postprocessing import fit
+    from slotrag.encoders.postprocessing_fit import fit
 
     encoder = create(hashing_encoder)
     rows = encoder.encode_documents([f"{line[0]} {number}" for number in range(30) for line in LINES])

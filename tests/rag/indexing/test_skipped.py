@@ -29,7 +29,7 @@ def test_an_empty_file_gets_text(library, docs, fresh):
     fresh(library, docs)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything; test_library_faults.py does it as another user")
 def test_an_unreadable_file_keeps_what_was_indexed(library, docs):
     library.index([docs])
     path = docs / "penguins.txt"
