@@ -1,6 +1,7 @@
 """Turns test collections into BEIR-style folders: corpus.jsonl, queries.jsonl and qrels/test.tsv.
 
-It knows the SMART format (Cranfield, CISI) and the SQuAD format (XQuAD, KorQuAD), and nothing of slotrag. Run it as
+It knows the SMART format (Cranfield, CISI), the SQuAD format (XQuAD, KorQuAD) and lines of JSON with a question and its
+passage, and nothing of slotrag. Run it as
 
     python tests/benchmarks/beir_folders.py OUT --cranfield DIR --cisi DIR --squad xquad=FILE --squad korquad=FILE
 
@@ -95,6 +96,24 @@ def squad(path: Path) -> Collection:
     return collection
 
 
+def questions(path: Path) -> Collection:
+    """Lines with ``question`` and ``passage``: each distinct passage is a document, which answers its questions."""
+    collection = Collection()
+    numbers: dict[str, str] = {}
+    asked: set[str] = set()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        row = json.loads(line)
+        text = row["passage"]
+        if text not in numbers:
+            numbers[text] = f"p{len(numbers) + 1}"
+            collection.documents.append((numbers[text], "", text))
+        if row["question"] not in asked:
+            asked.add(row["question"])
+            collection.queries.append((f"q{number}", row["question"]))
+            collection.judgements.append((f"q{number}", numbers[text], 1))
+    return collection
+
+
 def write(collection: Collection, folder: Path) -> None:
     """Write `collection` as a BEIR-style folder."""
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
@@ -120,15 +139,17 @@ def main() -> None:
     parser.add_argument("--cranfield", type=Path, help="folder with cran.all.1400, cran.qry, cranqrel")
     parser.add_argument("--cisi", type=Path, help="folder with CISI.ALL, CISI.QRY, CISI.REL")
     parser.add_argument("--squad", action="append", default=[], metavar="NAME=FILE", help="a SQuAD-format file")
+    parser.add_argument("--questions", action="append", default=[], metavar="NAME=FILE", help="lines of JSON")
     arguments = parser.parse_args()
     collections: dict[str, Collection] = {}
     if arguments.cranfield:
         collections["cranfield"] = cranfield(arguments.cranfield)
     if arguments.cisi:
         collections["cisi"] = cisi(arguments.cisi)
-    for item in arguments.squad:
-        name, _, file = item.partition("=")
-        collections[name] = squad(Path(file))
+    for items, read in ((arguments.squad, squad), (arguments.questions, questions)):
+        for item in items:
+            name, _, file = item.partition("=")
+            collections[name] = read(Path(file))
     for name, collection in collections.items():
         write(collection, arguments.out / name)
         print(
