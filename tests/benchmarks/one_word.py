@@ -2,9 +2,9 @@
 
     python tests/benchmarks/one_word.py STS_FILE [--pairs N] [--backbone NAME] [--exits 3] [--layers=-1,-2,-3]
 
-The file has STS-B's form: tab separated, the score in the fifth column, the sentences in the sixth and seventh. The
-first N pairs are used. Post-processing is fitted on the texts of the pairs with even numbers; every Spearman
-correlation (times 100) is that of the pairs with odd numbers, with and without. Each row is one pass over the texts.
+The file is one that ``slotrag eval sts`` reads; N pairs are used, evenly spread over it. Post-processing is fitted on
+the texts of the pairs with even numbers; every Spearman correlation (times 100) is that of the pairs with odd numbers,
+with and without. Each row is one pass over the texts.
 
 Times are taken in alternation, setting by setting, round after round, each as a ratio to plain ``eol`` in the same
 round; the median of the rounds is shown, so that other work on the machine weighs on all alike.
@@ -18,27 +18,22 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from scipy.stats import spearmanr
 from slotrag.encoders import registry
 from slotrag.encoders.backbones.store import ModelStore
 from slotrag.encoders.one_word import scan_states
 from slotrag.encoders.postprocessing import LEAST_ROWS
 from slotrag.encoders.postprocessing_fit import fit
 from slotrag.encoders.prompts import DEMONSTRATIONS, PROMPTS
+from slotrag.rag.evaluation.correlation import spearman
+from slotrag.rag.evaluation.pairs import Pairs, read_pairs
 
 STEPS = ("none", "mean", "top=1", "mean+top=1", "mean+top=3", "mean+whiten=128", "embedfilter")
 
 
-def read_pairs(path: Path, most: int | None) -> tuple[list[tuple[str, str]], np.ndarray]:
-    """Sentence pairs and their scores."""
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line][:most]
-    return [(row[5], row[6]) for row in rows], np.array([float(row[4]) for row in rows])
-
-
-def spearman(vectors: np.ndarray, places: dict[str, int], pairs: list[tuple[str, str]], scores: np.ndarray) -> float:
-    """Correlation of the pairs' cosines with their scores, times 100."""
-    left, right = (vectors[[places[pair[side]] for pair in pairs]] for side in (0, 1))
-    return 100 * float(spearmanr((left * right).sum(axis=1), scores).statistic)
+def correlation(vectors: np.ndarray, places: dict[str, int], pairs: Pairs, rows: slice) -> float:
+    """Spearman correlation of the cosines of some pairs with their scores, times 100."""
+    left, right = (vectors[[places[text] for text in side[rows]]] for side in (pairs.first, pairs.second))
+    return 100 * spearman((left * right).sum(axis=1), np.asarray(pairs.gold[rows]))
 
 
 def settings(
@@ -65,12 +60,15 @@ def processed(steps: str, rows: np.ndarray, fitting: list[int], encoder) -> np.n
 
 
 def measure_quality(arguments: argparse.Namespace, models: ModelStore) -> None:
-    pairs, scores = read_pairs(arguments.pairs_file, arguments.pairs)
-    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    pairs = read_pairs(arguments.pairs_file)
+    pairs = pairs.sample(arguments.pairs or len(pairs))
+    texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
     places = {text: place for place, text in enumerate(texts)}
-    fitting = sorted({places[text] for pair in pairs[::2] for text in pair})
-    odd, odd_scores = pairs[1::2], scores[1::2]
-    print(f"{len(pairs)} pairs, {len(texts)} texts; fitted on {len(fitting)} texts, reported on {len(odd)} pairs")
+    fitting = sorted({places[text] for side in (pairs.first, pairs.second) for text in side[::2]})
+    odd = slice(1, None, 2)
+    print(
+        f"{len(pairs)} pairs, {len(texts)} texts; fitted on {len(fitting)} texts, reported on {len(pairs) // 2} pairs"
+    )
     if len(fitting) < LEAST_ROWS:
         print(f"(fewer than {LEAST_ROWS} texts: the post-processed columns are noise)")
     print(f"{'prompt':10} {'prepending':10} {'demonstr.':10} {'layer':>5} " + " ".join(f"{s:>15}" for s in STEPS))
@@ -84,14 +82,14 @@ def measure_quality(arguments: argparse.Namespace, models: ModelStore) -> None:
             found = []
             for steps in STEPS:
                 own = steps.replace("128", str(min(128, len(fitting) // 4)))
-                found.append(spearman(processed(own, rows, fitting, encoder), places, odd, odd_scores))
+                found.append(correlation(processed(own, rows, fitting, encoder), places, pairs, odd))
             values = " ".join(f"{value:15.1f}" for value in found)
             print(f"{prompt:10} {prepending:10} {demonstration:10} {layer:5} {values}", flush=True)
 
 
 def measure_time(arguments: argparse.Namespace, models: ModelStore) -> None:
-    pairs, _ = read_pairs(arguments.pairs_file, arguments.timed // 2)
-    texts = [text for pair in pairs for text in pair]
+    pairs = read_pairs(arguments.pairs_file).sample(arguments.timed // 2)
+    texts = [*pairs.first, *pairs.second]
     backbone = arguments.backbone
     specs = {"eol": f"prompteol@({backbone}):calibration=none"}
     for prompt in arguments.prompts:

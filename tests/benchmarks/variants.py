@@ -2,8 +2,9 @@
 
     python tests/benchmarks/variants.py sts-dev.csv --pairs 250 --m 0 2 4 8 --encoder mean@minilm-l6
 
-`sts-dev.csv` is STS-B's tab-separated form: score in the fifth column, the sentences in the sixth and seventh. What has
-been written lies in the cache file, so that an interrupted run goes on; seconds are of this run's own writing.
+The file is one that ``slotrag eval sts`` reads; the pairs are evenly spread over it, since its parts are of different
+kinds. What has been written lies in the cache file, so that an interrupted run goes on; seconds are of this run's own
+writing.
 """
 
 from __future__ import annotations
@@ -41,19 +42,6 @@ class FileVariants:
         return [" | ".join(json.loads(row[0])) for row in rows]
 
 
-def pairs(path: Path, most: int) -> list[tuple[float, str, str]]:
-    rows = [line.rstrip("\n").split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [(float(row[4]), row[5], row[6]) for row in rows if len(row) >= 7]
-    # Spread over the file, whose parts are of different kinds.
-    return [found[place] for place in np.linspace(0, len(found) - 1, min(most, len(found))).astype(int)]
-
-
-def spearman(one: np.ndarray, other: np.ndarray) -> float:
-    from scipy.stats import spearmanr
-
-    return 100 * float(spearmanr(one, other).statistic)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pairs_file", type=Path)
@@ -72,14 +60,15 @@ def main() -> None:
 
     from slotrag.encoders import registry
     from slotrag.encoders.backbones.threads import set_threads
+    from slotrag.rag.evaluation.correlation import spearman
+    from slotrag.rag.evaluation.pairs import read_pairs
 
     set_threads(arguments.threads)
-    scored = pairs(arguments.pairs_file, arguments.pairs)
-    scores = np.array([score for score, _, _ in scored])
-    texts = list(dict.fromkeys(text for _, *both in scored for text in both))
+    pairs = read_pairs(arguments.pairs_file).sample(arguments.pairs)
+    texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
     place = {text: number for number, text in enumerate(texts)}
     store = FileVariants(arguments.cache)
-    print(f"{len(scored)} pairs, {len(texts)} texts; {arguments.generator} writes, {arguments.encoder} embeds")
+    print(f"{len(pairs)} pairs, {len(texts)} texts; {arguments.generator} writes, {arguments.encoder} embeds")
     for m in arguments.m:
         rest = f",{arguments.options}" if arguments.options else ""
         spec = f"geneol:m={m},generator=({arguments.generator}),encoder=({arguments.encoder}),lookup={arguments.lookup}"
@@ -88,9 +77,13 @@ def main() -> None:
         started = time.perf_counter()
         vectors = encoder.encode_documents(texts)
         took = time.perf_counter() - started
-        cosines = np.array([vectors[place[one]] @ vectors[place[other]] for _, one, other in scored])
+        cosines = np.array(
+            [vectors[place[one]] @ vectors[place[other]] for one, other in zip(pairs.first, pairs.second, strict=True)]
+        )
         written = encoder.variants_written
-        line = f"m={m}: Spearman {spearman(scores, cosines):.2f}, {took / len(texts):.3f} s a text"
+        line = (
+            f"m={m}: Spearman {100 * spearman(cosines, np.asarray(pairs.gold)):.2f}, {took / len(texts):.3f} s a text"
+        )
         line += f" ({written} variants written now)" if written else ""
         total = sum(encoder.reasons.values())
         shares = [f"{name} {100 * count / total:.1f} %" for name, count in Counter(encoder.reasons).most_common()]
