@@ -1,16 +1,14 @@
 """GenEOL: a generator writes variants of a text, an encoder embeds text and variants, their mean is the vector.
 
-Training-free (arXiv 2410.14635). It knows neither what writes (`variant_writer`) nor where variants are kept
-(`variants`).
+Training-free (arXiv 2410.14635). It knows neither what writes (`variant_writer`), nor which vectors are averaged
+(`views`), nor where variants are kept (`variants`).
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +17,12 @@ from .base import Encoder
 from .errors import EncoderUnavailable, UnknownParameter
 from .fingerprint import fingerprint
 from .pooling import unit_rows
-from .spec import EncoderSpec
-from .text_pieces import STRATEGIES, pieces
-from .transformations import TRANSFORMATIONS, Transformation, chosen, prompt_version
-from .variant_filters import mark_duplicates, normal_form
-from .variant_writer import FORMS, Manner, Task, VariantWriter
+from .spec import EncoderSpec, ParameterReader
+from .text_pieces import STRATEGIES
+from .transformations import Transformation, chosen, prompt_version
+from .variant_writer import FORMS, Manner, VariantWriter
 from .variants import MemoryVariants, VariantStore, text_hash
+from .views import Averaging, Encode, Views
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,40 +32,11 @@ if TYPE_CHECKING:
 
 DEFAULT_GENERATOR = "smollm2-135m"
 DEFAULT_ENCODER = "prompteol@smollm2-135m"
-MEASURED = ""
-"""What is known of the gain, said with the estimate before a long run: measured facts only, empty without any."""
 
 _VERSION = 1
 """Counted up when the same models and parameters give other vectors than before."""
 
 _LONGEST_BY_DEFAULT = 512
-_QUANTILE = 0.99
-
-
-@dataclass(frozen=True, slots=True)
-class Averaging:
-    """How texts become variants and variants a vector; every field is a parameter of the spec."""
-
-    m: int = 4
-    query_m: int = 0
-    strategy: str = "whole"
-    window: int = 50
-    epsilon: float = 0.0
-    least: float | None = None
-    normalise: bool = True
-
-
-@dataclass(slots=True)
-class _Text:
-    """A text while its variants come in."""
-
-    text: str
-    owner: bytes
-    pieces: list[str] = field(default_factory=list)
-    kept: list[list[str]] = field(default_factory=list)
-    """Of each piece the variants so far that were kept."""
-    views: list[np.ndarray] = field(default_factory=list)
-    settled: bool = False
 
 
 class GenEOLEncoder(Encoder):
@@ -113,8 +82,6 @@ class GenEOLEncoder(Encoder):
         Most tokens of a passage (default 512, or fewer where the encoder reads fewer).
     ``lookup``
         Most tokens that are looked up in the text and verified in one pass; changes the time only.
-
-    `reasons` counts the variants of this object's encoding by what became of them: ``kept`` or why not.
     """
 
     def __init__(
@@ -133,13 +100,10 @@ class GenEOLEncoder(Encoder):
         self.postprocessing = getattr(inner, "postprocessing", None)
         if hasattr(inner, "unembedding"):
             self.unembedding: Callable[[], np.ndarray] = inner.unembedding  # type: ignore[attr-defined]
-        self.reasons: Counter[str] = Counter()
-        self._inner, self._writer = inner, writer
-        self._transformations, self._averaging = tuple(transformations), averaging
+        self._inner, self._writer, self._averaging = inner, writer, averaging
+        self._views = Views(inner, writer, transformations, averaging)
         self._memory = MemoryVariants()
         self._store: VariantStore = self._memory
-        self._least: float | None = averaging.least
-        self._lock = threading.Lock()
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec, models: ModelStore, *, device: str = "auto") -> GenEOLEncoder:
@@ -149,27 +113,8 @@ class GenEOLEncoder(Encoder):
         reader = spec.reader()
         generator = reader.text("generator", DEFAULT_GENERATOR)
         inner_spec = reader.text("encoder", DEFAULT_ENCODER)
-        form = reader.choice("form", "plain", FORMS)
         transformations = chosen(reader.text("kinds", ""), reader.optional_text("transformations"))
-        averaging = Averaging(
-            m=reader.integer("m", 4, least=0, most=256),
-            query_m=reader.integer("query_m", 0, least=0, most=256),
-            strategy=reader.choice("strategy", "whole", STRATEGIES),
-            window=reader.integer("window", 50, least=8),
-            epsilon=reader.number("epsilon", 0.0, least=0.0, most=1.0),
-            least=None if reader.text("least", "auto") == "auto" else reader.number("least", 0.0, least=-1.0, most=1.0),
-            normalise=reader.flag("normalise", True),
-        )
-        manner = Manner(
-            generator=f"{models.weights_sha256(generator)} {models.tokenizer_sha256(generator)}",
-            prompt=prompt_version(transformations, form),
-            form=form,
-            temperature=reader.number("temperature", 0.7, least=0.0, most=10.0),
-            top_p=reader.number("top_p", 1.0, least=0.0, most=1.0),
-            seed=reader.integer("seed", 0, least=0),
-            compose=reader.flag("compose", False),
-            lookup=reader.integer("lookup", 0, least=0, most=64),
-        )
+        averaging, manner = _averaging(reader), _manner(reader, generator, transformations, models)
         max_length = reader.integer("max_length", _LONGEST_BY_DEFAULT, least=1)
         reader.finish()
         folder = models.resolve(generator)
@@ -183,32 +128,21 @@ class GenEOLEncoder(Encoder):
 
             return FrozenLM.load(folder, causal=True, device=device)
 
-        facts = {
-            "method": "geneol",
-            "version": [_VERSION, variant_filters.VERSION],
-            "encoder": inner.fingerprint,
-            "generator": manner.generator,
-            "prompt": manner.prompt,
-            "names": [one.name for one in transformations],
-            "sampling": [manner.temperature, manner.top_p, manner.seed],
-            "compose": manner.compose,
-            "m": [averaging.m, averaging.query_m],
-            "pieces": [averaging.strategy, averaging.window if averaging.strategy in ("window", "summarise") else 0],
-            "epsilon": averaging.epsilon,
-            "least": "auto" if averaging.least is None else averaging.least,
-            "normalise": averaging.normalise,
-            "max_length": max_length,
-        }
         named = {**dict(spec.parameters), "generator": generator, "encoder": inner.spec}
         return cls(
             inner,
             VariantWriter(load, manner),
             spec=str(EncoderSpec(spec.name, None, tuple(named.items()))),
-            fingerprint=fingerprint(facts),
+            fingerprint=fingerprint(_facts(inner, manner, transformations, averaging, max_length)),
             transformations=transformations,
             averaging=averaging,
             max_tokens=min(max_length, inner.max_tokens),
         )
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """The variants of this object's encoding by what became of them: ``kept`` or why not."""
+        return self._views.reasons
 
     @property
     def forward_seconds(self) -> float:
@@ -233,9 +167,7 @@ class GenEOLEncoder(Encoder):
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         return self._encode(texts, self._averaging.query_m, self._memory, self._inner.encode_queries)
 
-    def _encode(
-        self, texts: Sequence[str], m: int, store: VariantStore, encode: Callable[[Sequence[str]], np.ndarray]
-    ) -> np.ndarray:
+    def _encode(self, texts: Sequence[str], m: int, store: VariantStore, encode: Encode) -> np.ndarray:
         import numpy as np
 
         if not len(texts):
@@ -243,12 +175,8 @@ class GenEOLEncoder(Encoder):
         if not self._averaging.normalise:
             encode = self._inner.raw_vectors  # type: ignore[attr-defined]
         different = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        works = [_Text(self._cut(text), text_hash(text)) for text in different]
-        for work, vector in zip(works, encode([work.text for work in works]), strict=True):
-            work.views.append(vector)
-        if m:
-            self._vary([work for work in works if normal_form(work.text)], m, store, encode)
-        means = unit_rows(np.stack([np.mean(work.views, axis=0, dtype=np.float64) for work in works]))
+        views = self._views.of([self._cut(text) for text in different], map(text_hash, different), m, store, encode)
+        means = unit_rows(np.stack([np.mean(rows, axis=0, dtype=np.float64) for rows in views]))
         return means[[different[text] for text in texts]]
 
     def _cut(self, text: str) -> str:
@@ -256,108 +184,55 @@ class GenEOLEncoder(Encoder):
         spans = self.token_offsets(text) if 4 * len(text) > self.max_tokens else []
         return text if len(spans) <= self.max_tokens else text[: spans[self.max_tokens - 1][1]]
 
-    def _vary(self, works: list[_Text], m: int, store: VariantStore, encode: Callable[..., np.ndarray]) -> None:
-        """Add the views of `works`: all at once, or round by round until each has settled."""
-        self._split(works, store)
-        originals = self._piece_vectors(works, encode)
-        rounds = [range(number, number + 1) for number in range(m)] if self._averaging.epsilon else [range(m)]
-        for numbers in rounds:
-            active = [work for work in works if not work.settled]
-            if not active:
-                return
-            for work, views in zip(active, self._views(active, numbers, m, store, originals, encode), strict=True):
-                before = sum(work.views)
-                work.views += views
-                work.settled = bool(views) and _moved(before, sum(work.views)) < self._averaging.epsilon
 
-    def _split(self, works: Sequence[_Text], store: VariantStore) -> None:
-        averaging = self._averaging
-        for work in works:
-            work.pieces = pieces(work.text, averaging.strategy, averaging.window, self.token_offsets)
-        if averaging.strategy == "summarise":
-            long = [work for work in works if len(self.token_offsets(work.text)) > averaging.window]
-            found = self._writer.summaries([work.owner for work in long], [work.text for work in long], store)
-            for work, (summary, problem) in zip(long, found, strict=True):
-                if not problem:
-                    work.pieces = [summary]
-        for work in works:
-            work.kept = [[] for _ in work.pieces]
-
-    def _piece_vectors(self, works: Sequence[_Text], encode: Callable[..., np.ndarray]) -> dict[str, np.ndarray]:
-        """The vectors of pieces by their text; a piece that is a whole text has one already."""
-        vectors = {work.text: work.views[0] for work in works}
-        lacking = list(dict.fromkeys(piece for work in works for piece in work.pieces if piece not in vectors))
-        return vectors | (dict(zip(lacking, encode(lacking), strict=True)) if lacking else {})
-
-    def _views(
-        self,
-        works: Sequence[_Text],
-        numbers: range,
-        m: int,
-        store: VariantStore,
-        originals: dict[str, np.ndarray],
-        encode: Callable[..., np.ndarray],
-    ) -> list[list[np.ndarray]]:
-        """The views of each text that its variants of these numbers give."""
-        import numpy as np
-
-        kinds = self._transformations
-        tasks = [
-            Task(work.owner, piece, kinds[number % len(kinds)], number // len(kinds))
-            for work in works
-            for piece in work.pieces
-            for number in numbers
-        ]
-        written = iter(self._writer.write(tasks, store, each=m, note=MEASURED))
-        found = [[[next(written) for _ in numbers] for _ in work.pieces] for work in works]
-        reasons: Counter[str] = Counter()
-        usable: dict[str, None] = {}
-        for work, of_pieces in zip(works, found, strict=True):
-            for piece, kept, variants in zip(work.pieces, work.kept, of_pieces, strict=True):
-                mark_duplicates(piece, kept, variants)
-                usable.update((text, None) for text, problem in variants if not problem)
-        vectors = dict(zip(usable, encode(list(usable)), strict=True)) if usable else {}
-        least = self._least_cosine() if usable else -1.0
-        result = []
-        for work, of_pieces in zip(works, found, strict=True):
-            views = []
-            for place in range(len(numbers)):
-                parts, any_kept = [], False
-                for piece, variants in zip(work.pieces, of_pieces, strict=True):
-                    text, problem = variants[place]
-                    original = originals[piece]
-                    if not problem and _cosine(vectors[text], original) < least:
-                        problem = "far"
-                    reasons[problem or "kept"] += 1
-                    parts.append(original if problem else vectors[text])
-                    any_kept |= not problem
-                if any_kept:
-                    views.append(np.mean(parts, axis=0))
-            result.append(views)
-        with self._lock:
-            self.reasons += reasons
-        return result
-
-    def _least_cosine(self) -> float:
-        """The cosine that a variant must have with its text."""
-        import numpy as np
-
-        if self._least is None:
-            unrelated = [text for one in TRANSFORMATIONS for text, _ in one.demonstrations]
-            vectors = unit_rows(self._inner.encode_documents(unrelated))
-            above = np.triu_indices(len(vectors), 1)
-            self._least = float(np.quantile((vectors @ vectors.T)[above], _QUANTILE))
-        return self._least
+def _averaging(reader: ParameterReader) -> Averaging:
+    return Averaging(
+        m=reader.integer("m", 4, least=0, most=256),
+        query_m=reader.integer("query_m", 0, least=0, most=256),
+        strategy=reader.choice("strategy", "whole", STRATEGIES),
+        window=reader.integer("window", 50, least=8),
+        epsilon=reader.number("epsilon", 0.0, least=0.0, most=1.0),
+        least=None if reader.text("least", "auto") == "auto" else reader.number("least", 0.0, least=-1.0, most=1.0),
+        normalise=reader.flag("normalise", True),
+    )
 
 
-def _cosine(one: np.ndarray, other: np.ndarray) -> float:
-    import numpy as np
+def _manner(
+    reader: ParameterReader, generator: str, transformations: tuple[Transformation, ...], models: ModelStore
+) -> Manner:
+    form = reader.choice("form", "plain", FORMS)
+    return Manner(
+        generator=f"{models.weights_sha256(generator)} {models.tokenizer_sha256(generator)}",
+        prompt=prompt_version(transformations, form),
+        form=form,
+        temperature=reader.number("temperature", 0.7, least=0.0, most=10.0),
+        top_p=reader.number("top_p", 1.0, least=0.0, most=1.0),
+        seed=reader.integer("seed", 0, least=0),
+        compose=reader.flag("compose", False),
+        lookup=reader.integer("lookup", 0, least=0, most=64),
+    )
 
-    return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
 
-
-def _moved(before: Any, after: Any) -> float:
-    return 1.0 - _cosine(before, after)
+def _facts(
+    inner: Encoder, manner: Manner, transformations: Sequence[Transformation], averaging: Averaging, max_length: int
+) -> dict[str, Any]:
+    """All that changes a vector."""
+    return {
+        "method": "geneol",
+        "version": [_VERSION, variant_filters.VERSION],
+        "encoder": inner.fingerprint,
+        "generator": manner.generator,
+        "prompt": manner.prompt,
+        "names": [one.name for one in transformations],
+        "sampling": [manner.temperature, manner.top_p, manner.seed],
+        "compose": manner.compose,
+        "m": [averaging.m, averaging.query_m],
+        "pieces": [averaging.strategy, averaging.window if averaging.strategy in ("window", "summarise") else 0],
+        "epsilon": averaging.epsilon,
+        "least": "auto" if averaging.least is None else averaging.least,
+        "normalise": averaging.normalise,
+        "max_length": max_length,
+    }
 
 
 def _require_generator(folder: Path, name: str) -> None:
