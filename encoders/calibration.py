@@ -11,9 +11,7 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import SlotragError, UsageError
+from .whole_files import write_whole
 
 if TYPE_CHECKING:
     from .backbones.store import ModelStore
@@ -194,16 +193,7 @@ def save_calibration(calibration: Calibration, models: ModelStore) -> Path:
     folder = models.folder / FOLDER
     path = folder / f"{_hash_of(content)}.json"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".partial", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_whole(path, content)
     except OSError as error:
         raise SlotragError(
             f"The calibration cannot be written to {folder} ({error.strerror}); make room there, or set "

@@ -90,6 +90,13 @@ def write_float32(
     return digest.hexdigest()
 
 
+def float32_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a file of `arrays`, for tensors that fit into memory; what `write_float32` would write."""
+    sources = {name: TensorSource(array.shape, lambda array=array: [array]) for name, array in arrays.items()}
+    values = [arrays[name].astype("<f4", copy=False).tobytes() for name in sorted(arrays)]
+    return b"".join([_header(sources), *values])
+
+
 def _header(tensors: Mapping[str, TensorSource]) -> bytes:
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0

@@ -1,0 +1,336 @@
+"""Heads as files: weights as safetensors beside JSON that holds the whole configuration, named by the JSON's hash.
+
+The JSON holds the weights' sha256, so that the name stands for both. A spec names a head by it (``head=HASH``); one
+that was made for another backbone, tokenizer or graph is refused. It knows neither how a head is trained nor its
+modules' inner workings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import SlotragError, UsageError
+from ..backbones.safetensors_file import float32_bytes
+from ..whole_files import write_whole
+from .configuration import HeadConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from ..backbones.store import ModelStore
+
+FOLDER = "heads"
+"""Where they lie below the model cache."""
+
+_SCHEMA = 1
+_HASH_DIGITS = 16
+_HASH = re.compile(f"[0-9a-f]{{{_HASH_DIGITS}}}")
+_SHIPPED = Path(__file__).parent / "shipped"
+_FIELDS = {
+    "head": dict,
+    "backbone_weights": str,
+    "tokenizer": str,
+    "query_prefix": str,
+    "passage_prefix": str,
+    "max_length": int,
+    "training": dict,
+    "measured": dict,
+    "weights_sha256": str,
+}
+
+
+class HeadMissing(UsageError):
+    """No head of that hash is on this machine."""
+
+
+class HeadDamaged(SlotragError):
+    """A head's files cannot be read, or their content is not what their name says."""
+
+
+class HeadMismatch(UsageError):
+    """A head was made for another method, backbone, tokenizer or graph."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeadCheckpoint:
+    """A trained head and all that its vectors rest on.
+
+    Attributes
+    ----------
+    config : HeadConfig
+    weights : mapping of str to float32 arrays
+        The state of the module that `build_head` makes of `config`.
+    backbone_weights, tokenizer : str
+        sha256 of the backbone's weights and tokenizer, as `ModelStore` gives them.
+    query_prefix, passage_prefix : str
+        What texts had before them in training.
+    max_length : int
+        Tokens of one input in training, special tokens included.
+    training : mapping
+        JSON values: ``data`` (name, sha256 and licence of each set), loss, seed, settings.
+    measured : mapping
+        JSON values: metrics on held-out data, of the head and of mean pooling.
+    """
+
+    config: HeadConfig
+    weights: Mapping[str, np.ndarray]
+    backbone_weights: str
+    tokenizer: str
+    query_prefix: str
+    passage_prefix: str
+    max_length: int
+    training: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def hash(self) -> str:
+        """First 16 hex digits of the sha256 of `to_json_bytes`: what a spec names."""
+        return _sha256(self.to_json_bytes())[:_HASH_DIGITS]
+
+    @cached_property
+    def weights_bytes(self) -> bytes:
+        """The safetensors file's content: float32, the same bytes for equal weights."""
+        return float32_bytes(self.weights)
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """sha256 of `weights_bytes`."""
+        return _sha256(self.weights_bytes)
+
+    def to_json_bytes(self) -> bytes:
+        """The JSON file's content: canonical, the same bytes for equal heads.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `training` or `measured` hold what JSON cannot (an object, not a number, a key that is no text).
+        """
+        value = {
+            "schema": _SCHEMA,
+            "head": self.config.to_json(),
+            "backbone_weights": self.backbone_weights,
+            "tokenizer": self.tokenizer,
+            "query_prefix": self.query_prefix,
+            "passage_prefix": self.passage_prefix,
+            "max_length": self.max_length,
+            "training": self.training,
+            "measured": self.measured,
+            "weights_sha256": self.weights_sha256,
+        }
+        line = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        if json.loads(line) != _listed(value):
+            raise TypeError("training and measured hold something that JSON does not give back as it was")
+        return line.encode("ascii") + b"\n"
+
+    def require_for(self, method: str, *, backbone_weights: str, tokenizer: str) -> None:
+        """Refuse to serve another method or backbone than it was made for. Raises `HeadMismatch`."""
+        if self.config.method != method:
+            raise HeadMismatch(
+                f"the head {self.hash} is one of the method {self.config.method!r}, not of {method!r}: name one of "
+                "its own, or write head=none"
+            )
+        for what, own, here in (
+            ("weights", self.backbone_weights, backbone_weights),
+            ("tokenizer", self.tokenizer, tokenizer),
+        ):
+            if own != here:
+                raise HeadMismatch(
+                    f"the head {self.hash} was made for another backbone ({what} {own[:16]}, here {here[:16]}): name "
+                    "the backbone it was made for, or train a head for this one with `slotrag train`"
+                )
+
+    def require_parameters(self, **asked: object) -> None:
+        """Refuse parameters that are not those the head was trained with. Raises `HeadMismatch`."""
+        for name, value in asked.items():
+            own = self.config.parameters[name]
+            if own != value:
+                raise HeadMismatch(
+                    f"the head {self.hash} was trained with {name}={own}, not {value}: leave {name} out, or name "
+                    "another head"
+                )
+
+
+def save_head(checkpoint: HeadCheckpoint, models: ModelStore) -> Path:
+    """Put a head into the model cache; the path of its JSON, which is written last.
+
+    Raises
+    ------
+    slotrag.SlotragError
+        The folder cannot be written.
+    HeadDamaged
+        The weights are not those of the configuration's module.
+    """
+    load_module(checkpoint)
+    return write_head(checkpoint, models.folder / FOLDER)
+
+
+def write_head(checkpoint: HeadCheckpoint, folder: Path) -> Path:
+    """Write ``HASH.safetensors`` and then ``HASH.json`` into `folder`; the path of the latter."""
+    name = checkpoint.hash
+    try:
+        write_whole(folder / f"{name}.safetensors", checkpoint.weights_bytes)
+        write_whole(folder / f"{name}.json", checkpoint.to_json_bytes())
+    except OSError as error:
+        raise SlotragError(
+            f"The head cannot be written to {folder} ({error.strerror}); make room there, or set SLOTRAG_MODELS to "
+            "another folder."
+        ) from error
+    return folder / f"{name}.json"
+
+
+def find_head(hash: str, models: ModelStore) -> HeadCheckpoint:
+    """The head of that hash: of the model cache, else of those that ship with slotrag.
+
+    Raises
+    ------
+    HeadMissing
+        There is none, or `hash` is none.
+    HeadDamaged
+        A file's content is not what its name says.
+    """
+    if not _HASH.fullmatch(hash):
+        raise HeadMissing(
+            f"{hash!r} is no head: it is named by {_HASH_DIGITS} hex digits, as `slotrag train` writes them, or is none"
+        )
+    cache = models.folder / FOLDER
+    for folder in (cache, _SHIPPED):
+        content = _read(folder / f"{hash}.json")
+        if content is not None:
+            return _from_files(folder / f"{hash}.json", content)
+    raise HeadMissing(
+        f"the head {hash} is not on this machine: copy its files {hash}.json and {hash}.safetensors into {cache}, or "
+        "write head=none for the untrained one"
+    )
+
+
+def shipped_head(method: str, backbone_weights: str, graph: str | None = None) -> str | None:
+    """Hash of the head that ships for a method on those weights, None where none does.
+
+    Parameters
+    ----------
+    graph : str or None
+        Of an ``ilse``; None is the default one.
+    """
+    return _shipped().get((method, backbone_weights, _graph(method, graph)))
+
+
+def load_module(checkpoint: HeadCheckpoint) -> torch.nn.Module:
+    """The head's module with its weights, in eval mode.
+
+    Raises
+    ------
+    HeadDamaged
+        The weights are not those of the configuration's module.
+    """
+    import torch
+
+    from .heads import build_head
+
+    module = build_head(checkpoint.config)
+    state = {name: torch.tensor(value, dtype=torch.float32) for name, value in checkpoint.weights.items()}
+    wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in state.items()}
+    if wrong := sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)):
+        name = wrong[0]
+        raise HeadDamaged(
+            f"The weights of the head {checkpoint.hash} do not fit its configuration ({name} is "
+            f"{found.get(name, 'missing')}, not {wanted.get(name, 'there')}); train it again."
+        )
+    module.load_state_dict(state)
+    return module.eval()
+
+
+def weights_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
+    """A head's weights as a checkpoint holds them: float32 arrays of its own, on the CPU."""
+    return {name: value.detach().float().cpu().numpy().copy() for name, value in module.state_dict().items()}
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[tuple[str, str, str | None], str]:
+    found: dict[tuple[str, str, str | None], str] = {}
+    for name, value in _shipped_values():
+        head = value["head"]
+        key = (head["method"], value["backbone_weights"], _graph(head["method"], head["parameters"].get("graph")))
+        found.setdefault(key, name)
+    return found
+
+
+def _shipped_values() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(_SHIPPED.glob("*.json")):
+        yield path.stem, _parsed(path, path.read_bytes())
+
+
+def _graph(method: str, graph: str | None) -> str | None:
+    return (graph or "cayley") if method == "ilse" else None
+
+
+def _from_files(path: Path, content: bytes) -> HeadCheckpoint:
+    if _sha256(content)[:_HASH_DIGITS] != path.stem:
+        raise _changed(path)
+    value = _parsed(path, content)
+    weights_path = path.with_suffix(".safetensors")
+    weights = _read(weights_path)
+    if weights is None:
+        raise HeadDamaged(f"The head {path} lacks its weights; copy {weights_path.name} beside it, or train it again.")
+    if _sha256(weights) != value["weights_sha256"]:
+        raise _changed(weights_path)
+    from safetensors.numpy import load
+
+    try:
+        config = HeadConfig.from_json(value["head"])
+    except UsageError as error:
+        raise HeadDamaged(f"The head {path} is of another version of slotrag ({error}).") from error
+    return HeadCheckpoint(
+        config=config,
+        weights=load(weights),
+        **{name: value[name] for name in _FIELDS if name not in ("head", "weights_sha256")},
+    )
+
+
+def _parsed(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except ValueError as error:
+        raise HeadDamaged(f"The head {path} is not JSON ({error}); train it again.") from error
+    version = value.get("schema") if isinstance(value, dict) else None
+    if version != _SCHEMA:
+        raise HeadDamaged(f"The head {path} is of form {version}, not {_SCHEMA}; update slotrag or train it again.")
+    for name, form in _FIELDS.items():
+        if not isinstance(value.get(name), form):
+            raise HeadDamaged(f"The head {path} has no proper {name!r}; train it again.")
+    return value
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HeadDamaged(f"The head's file {path} cannot be read ({error.strerror}).") from error
+
+
+def _changed(path: Path) -> HeadDamaged:
+    return HeadDamaged(
+        f"The head's file {path} was changed: its content is not what its name says; delete it and train or copy the "
+        "head again, or write head=none."
+    )
+
+
+def _listed(value: object) -> object:
+    """`value` with tuples and other mappings as JSON gives them back."""
+    if isinstance(value, Mapping):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
