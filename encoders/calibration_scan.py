@@ -1,6 +1,6 @@
 """One pass of a calibration: the states of every layer, then layers x post-processing by arithmetic; and its memory.
 
-It knows neither which passes there are (`calibrating`) nor what the data are.
+It knows neither which passes there are (`calibration_passes`) nor what the data are.
 """
 
 from __future__ import annotations

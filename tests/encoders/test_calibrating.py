@@ -128,7 +128,7 @@ def test_an_interrupted_run_goes_on_after_its_last_pass(tiny_model, pairs, store
         scanned.append(1)
         return scan(states, *arguments, **options)
 
-    monkeypatch.setattr("slotrag.encoders.calibrating.scan", counted)
+    monkeypatch.setattr("slotrag.encoders.calibration_passes.scan", counted)
     choices = Choices(prompts=("eol", "cot"), demonstrations=(), steps=("none",))
     spec, task = f"prompteol@({tiny_model('qwen2')})", PairsTask(pairs)
 
