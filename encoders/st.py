@@ -16,11 +16,11 @@ from .. import UsageError
 from .backbones.digests import DigestMemory
 from .backbones.frozen import DTYPES
 from .backbones.loading import quiet
+from .bare_text import known_entry
 from .base import Encoder
 from .batching import batch_limits, batches
 from .errors import EncoderUnavailable, UnknownParameter
 from .fingerprint import fingerprint
-from .mean import known_entry
 from .pooling import unit_rows
 from .spec import EncoderSpec
 from .tokens import TextTokens, readable, untouched_copy

@@ -59,6 +59,20 @@ ROWS = [
     Row(
         "geneol:m=1,query_m=1,kinds=T4,least=-1,generator=({generator}),encoder=(mean@({bert})),max_length=16,lookup=3"
     ),
+    # Untrained heads; test_headed.py has trained ones.
+    Row("glot@({bert})", ("glot@({bert}):layer=1", "glot@({bert}):tau=0.1", "mean@({bert})")),
+    Row("ilse@({bert})", ("ilse@({bert}):graph=fc", "ilse@({bert}):graph=set", "ilse@({bert}):over=glot")),
+    Row(
+        "pooled@({bert})",
+        tuple(f"pooled@({{bert}}):pooling={kind}" for kind in ("mean", "max", "first", "layer", "mix", "dwatt", "mlp")),
+    ),
+    pytest.param(
+        Row(
+            "pooled@({qwen2}):pooling=mix", ("pooled@({qwen2}):pooling=last", "pooled@({qwen2}):pooling=layer,layer=2")
+        ),
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(Row("glot@({llama}):query_prefix=(ask: ),max_length=40"), marks=pytest.mark.slow),
     Row("st@minilm-l6", ("st@minilm-l6:query_prompt=(query: )", "st@minilm-l6:max_length=64", "mean@minilm-l6")),
     Row("st@minilm-l6:query_prompt=(ask: ),document_prompt=(the longer prompt of a document: ),max_length=40"),
 ]
