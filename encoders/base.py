@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,25 @@ if TYPE_CHECKING:
 
     from .backbones.store import ModelStore
     from .spec import EncoderSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What beside its own text and the installed code decides the vectors of a spec.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Names of models, as a `ModelStore` takes them.
+    encoders : tuple of str
+        Specs of the encoders within it.
+    files : tuple of str
+        Paths of other files that are read.
+    """
+
+    models: tuple[str, ...] = ()
+    encoders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 class Encoder(ABC):
@@ -61,6 +81,16 @@ class Encoder(ABC):
         slotrag.SlotragError
             A model is missing and may not be fetched.
         """
+
+    @classmethod
+    def parts(cls, spec: EncoderSpec) -> Parts | None:
+        """What the vectors of `spec` depend on, told without loading a model; None where that is not known.
+
+        By default the backbone, and None without one or where a parameter looks like a spec of its own. An encoder of
+        other parts says them here, so that indexing an unchanged folder need not load its models.
+        """
+        nested = any("@" in value or "(" in value for _, value in spec.parameters)
+        return None if spec.backbone is None or nested else Parts(models=(spec.backbone,))
 
     @abstractmethod
     def token_offsets(self, text: str) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import registry, variant_filters
-from .base import Encoder
+from .base import Encoder, Parts
 from .errors import EncoderUnavailable, UnknownParameter
 from .fingerprint import fingerprint
 from .pooling import unit_rows
@@ -137,6 +137,16 @@ class GenEOLEncoder(Encoder):
             transformations=transformations,
             averaging=averaging,
             max_tokens=min(max_length, inner.max_tokens),
+        )
+
+    @classmethod
+    def parts(cls, spec: EncoderSpec) -> Parts:
+        given = dict(spec.parameters)
+        file = given.get("transformations")
+        return Parts(
+            models=(given.get("generator", DEFAULT_GENERATOR),),
+            encoders=(given.get("encoder", DEFAULT_ENCODER),),
+            files=(file,) if file else (),
         )
 
     @property

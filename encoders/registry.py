@@ -43,7 +43,7 @@ def create(spec: str | EncoderSpec, models: ModelStore | None = None, *, device:
         Its package is broken, or a model is missing and may not be fetched.
     """
     parsed = EncoderSpec.parse(spec) if isinstance(spec, str) else spec
-    encoder_class = _load(parsed.name)
+    encoder_class = load(parsed.name)
     if models is None:
         from .backbones.store import ModelStore
 
@@ -56,7 +56,8 @@ def check(spec: str) -> None:
     _find(EncoderSpec.parse(spec).name)
 
 
-def _load(name: str) -> type[Encoder]:
+def load(name: str) -> type[Encoder]:
+    """The class of that name. Raises `UnknownEncoder`, `EncoderUnavailable`."""
     point = _find(name)
     try:
         encoder_class = point.load()

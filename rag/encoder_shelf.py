@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from ..encoders import registry
+from ..encoders.content_key import content_key
 from ..encoders.spec import EncoderSpec
 from ..storage.records import CollectionRecord
 from .errors import FingerprintMismatch
@@ -55,7 +54,7 @@ class EncoderShelf:
                 encoder = registry.create(key, self._models, device=self._device)
                 use_variants = getattr(encoder, "use_variants", None)
                 if use_variants is not None and self._catalog is not None:
-                    use_variants(_CatalogVariants(self._catalog))
+                    use_variants(CatalogVariants(self._catalog))
                 self._encoders[key] = self._encoders.setdefault(encoder.spec, encoder)
             return self._encoders[key]
 
@@ -84,23 +83,11 @@ class EncoderShelf:
 
     def key(self, spec: str) -> str | None:
         """Hash of all that the fingerprint of `spec` can depend on, found without loading a model; None where that
-        is not known: an encoder without a backbone, one with parts of its own, or a model that is not here."""
-        parsed = EncoderSpec.parse(spec)
-        nested = any("@" in value or "(" in value for _, value in parsed.parameters)
-        if parsed.backbone is None or nested or not self._models.present(parsed.backbone):
-            return None
-        points = [point for point in entry_points(group=registry.GROUP) if point.name == parsed.name]
-        facts = [
-            __version__,
-            str(parsed),
-            *(f"{point.value} {point.dist.version if point.dist else ''}" for point in points),
-            self._models.weights_sha256(parsed.backbone),
-            self._models.tokenizer_sha256(parsed.backbone),
-        ]
-        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+        is not known: an encoder that does not tell its parts, or a model that is not here."""
+        return content_key(spec, self._models)
 
 
-class _CatalogVariants:
+class CatalogVariants:
     """The catalog as a `slotrag.encoders.variants.VariantStore`."""
 
     def __init__(self, catalog: Catalog) -> None:
