@@ -41,6 +41,12 @@ def test_eval_classification(command: Command, tmp_path: Path) -> None:
     assert (found["protocol"], found["draws"], found["per_label"]) == ("mteb", 2, 8)
     out = command("eval", "classification", "--train", path, "--test", path, "--protocol", "full")[1]
     assert "macro_f1" in out and "C=1" in out
+    other = tmp_path / "other.jsonl"
+    other.write_text(path.read_text() + '{"text": "rain", "label": "weather"}\n')
+    arguments = ["eval", "classification", "--train", path, "--test", other, "--draws", "1", "--json"]
+    code, out, err = command(*arguments)
+    assert (code, err.count("\n")) == (0, 1) and "1 of 25 test texts" in err
+    assert "such as 'weather'" in json.loads(out)["notices"][0]
     code, out, err = command("eval", "classification", "--train", path, "--test", path, "--protocol", "other")
     assert (code, out, err.count("\n")) == (2, "", 1)
 

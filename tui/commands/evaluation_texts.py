@@ -92,7 +92,8 @@ def classification(
         typer.Option(
             "--protocol",
             metavar="mteb|senteval|full",
-            help="A few texts of each label, drawn several times; all with C chosen by cross-validation; all with C=1.",
+            help="Train on: a few texts of each label, drawn several times (mteb); all texts, C chosen by "
+            "cross-validation (senteval); all texts, C=1 (full).",
         ),
     ] = "mteb",
     per_label: Annotated[int, typer.Option("--per-label", help="Training texts of each label, for mteb.")] = 8,
@@ -125,9 +126,11 @@ def classification(
         )
     if as_json:
         say_json(scores.to_json())
-        return
-    _show_classification(scores)
-    if not scores.converged:
+    else:
+        _show_classification(scores)
+    for notice in scores.notices:
+        invocation.notice(clean(notice))
+    if not scores.converged and not as_json:
         invocation.notice("some regressions used all of their 100 iterations, as they may by the protocol")
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from slotrag import SlotragError, UsageError
 from slotrag.encoders.registry import create
-from slotrag.rag.evaluation.classification import evaluate_classification, read_labelled
+from slotrag.rag.evaluation.classification import evaluate_classification
 from slotrag.rag.evaluation.errors import DatasetError
+from slotrag.rag.evaluation.labelled import read_labelled
 from slotrag.rag.events import Cancelled, CancelToken, Progress
 
 TOPICS = {
@@ -67,13 +68,13 @@ def test_mteb_trains_on_a_few_of_each_label(files: tuple[Path, Path], hashing_en
     order, accuracies = list(range(90)), []
     for _ in range(3):
         np.random.RandomState(42).shuffle(order)
-        chosen = [place for label in TOPICS for place in [p for p in order if labels[p] == label][:4]]
+        taken = {place for label in TOPICS for place in [p for p in order if labels[p] == label][:4]}
+        chosen = [place for place in order if place in taken]
         predicted = LogisticRegression(max_iter=100).fit(known[chosen], labels[chosen]).predict(asked)
         accuracies.append((predicted == wanted).mean())
-    assert found.scores["accuracy"].value == pytest.approx(np.mean(accuracies), abs=0.02)
-    assert (found.scores["accuracy"].low, found.scores["accuracy"].high) == (
-        pytest.approx(min(accuracies), abs=0.02), pytest.approx(max(accuracies), abs=0.02),
-    )  # fmt: skip
+    assert found.scores["accuracy"].value == pytest.approx(np.mean(accuracies))
+    assert (found.scores["accuracy"].low, found.scores["accuracy"].high) == (min(accuracies), max(accuracies))
+    assert not found.notices
     assert (found.draws, found.per_label) == (3, 4)
     whole = evaluate_classification(*files, encoder=hashing_encoder, protocol="full")
     assert whole.scores["accuracy"].value > found.scores["accuracy"].value
@@ -88,9 +89,36 @@ def test_senteval_chooses_c_on_the_training_texts(files: tuple[Path, Path], hash
     found = evaluate_classification(*files, encoder=hashing_encoder, protocol="senteval")
     known, labels = vectors(files[0], hashing_encoder)
     folds = StratifiedKFold(10, shuffle=True, random_state=1111)
-    choices = [2.0**power for power in range(-2, 4)]
-    means = [cross_val_score(LogisticRegression(C=c), known, labels, cv=folds).mean() for c in choices]
+    choices = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    means = [round(cross_val_score(LogisticRegression(C=c), known, labels, cv=folds).mean(), 4) for c in choices]
     assert found.c == choices[int(np.argmax(means))]
+
+
+def test_senteval_may_choose_the_greatest_c(tmp_path: Path, hashing_encoder: str) -> None:
+    """A few texts tell their label by one word, which a stronger regularisation overrules."""
+    rows = [("apple pear tree", "fruit")] * 90 + [("apple pear tree boiler", "heating")] * 3
+    (tmp_path / "rare.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    found = evaluate_classification(
+        tmp_path / "rare.csv", tmp_path / "rare.csv", encoder=hashing_encoder, protocol="senteval"
+    )
+    assert found.c == 32 and found.scores["accuracy"].value == 1.0
+
+
+def test_a_rare_label_does_not_lessen_the_folds(
+    files: tuple[Path, Path], hashing_encoder: str, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sklearn import model_selection
+
+    folds = []
+    real = model_selection.StratifiedKFold
+    monkeypatch.setattr(
+        model_selection,
+        "StratifiedKFold",
+        lambda n_splits, **options: (folds.append(n_splits), real(n_splits, **options))[1],
+    )
+    files[0].write_text(files[0].read_text() + "cloud today,weather\nrain today,weather\n")
+    evaluate_classification(*files, encoder=hashing_encoder, protocol="senteval")
+    assert folds == [10] and not [str(warning.message) for warning in recwarn if "populated" in str(warning.message)]
 
 
 def test_forms_of_files(tmp_path: Path, files: tuple[Path, Path]) -> None:
@@ -111,6 +139,33 @@ def test_labels_that_training_does_not_have(tmp_path: Path, files: tuple[Path, P
     (tmp_path / "other.csv").write_text("text,label\na,nowhere\n")
     with pytest.raises(DatasetError, match="none of its labels, such as 'nowhere', occurs in the training file"):
         evaluate_classification(files[0], tmp_path / "other.csv", encoder=hashing_encoder)
+
+
+def test_labels_and_numbers_of_texts_worth_knowing_are_noticed(
+    tmp_path: Path, files: tuple[Path, Path], hashing_encoder: str
+) -> None:
+    from sklearn.metrics import f1_score
+
+    (tmp_path / "more.csv").write_text(files[1].read_text() + "rain today,weather\nsnow today,weather\n")
+    before = evaluate_classification(*files, encoder=hashing_encoder, protocol="full")
+    found = evaluate_classification(files[0], tmp_path / "more.csv", encoder=hashing_encoder, protocol="full")
+    assert found.notices == [
+        "2 of 62 test texts have a label that no training text has, such as 'weather'; they count as wrong"
+    ]
+    assert found.scores["accuracy"].value == pytest.approx(before.scores["accuracy"].value * 60 / 62)
+    from sklearn.linear_model import LogisticRegression
+
+    (known, labels), (asked, wanted) = (
+        vectors(files[0], hashing_encoder),
+        vectors(tmp_path / "more.csv", hashing_encoder),
+    )
+    predicted = LogisticRegression().fit(known, labels).predict(asked)
+    wanted_f1 = f1_score(wanted, predicted, average="macro", zero_division=0)
+    assert found.scores["macro_f1"].value == pytest.approx(wanted_f1)
+    few = evaluate_classification(*files, encoder=hashing_encoder, per_label=31, draws=2)
+    assert few.notices == [
+        "3 of 3 labels, such as 'heating', have fewer than 31 training texts; all of theirs are in every draw"
+    ]
 
 
 def test_numbers_are_labels(tmp_path: Path) -> None:
@@ -147,8 +202,9 @@ def test_wrong_calls(files: tuple[Path, Path], hashing_encoder: str, tmp_path: P
         evaluate_classification(one, files[1], encoder=hashing_encoder)
     few = tmp_path / "few.csv"
     few.write_text("text,label\na,x\nb,y\nc,y\n")
-    with pytest.raises(SlotragError, match="at least two training texts"):
-        evaluate_classification(few, few, encoder=hashing_encoder, protocol="senteval")
+    for encoder in (hashing_encoder, "not-even-loaded"):
+        with pytest.raises(DatasetError, match=r"'x' has one text; .* at least two training texts .* --protocol full"):
+            evaluate_classification(few, few, encoder=encoder, protocol="senteval")
 
 
 def test_without_scikit_learn_the_extra_is_named(
