@@ -1,0 +1,419 @@
+"""Trains a head: from examples and cached states to the best weights and what they are worth on held-out examples.
+
+It knows neither files of examples nor checkpoints; a `RunFolder` keeps where a run is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ... import UsageError
+from . import loop as looping
+from .examples import Examples
+from .run_folder import RunFolder
+from .settings import TrainingSettings
+from .sources import StateSource
+from .tasks import Task, TaskSettings, task_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from ..heads.configuration import HeadConfig
+
+__all__ = ["TrainingResult", "TrainingSettings", "TrainingStep", "train_head"]
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """How far a training is.
+
+    Attributes
+    ----------
+    phase : str
+        ``states`` (texts go through the backbone), ``baseline`` (mean pooling is measured), ``training``.
+    step, steps : int
+        Texts or batches done, and all of them; a training may end before its last.
+    epoch : float
+        Passes over the examples.
+    loss : float or None
+        Of the batch.
+    measure : float or None
+        Of the held-out part, where this was a check.
+    measures : mapping
+        The same by task and name.
+    best, baseline : float or None
+        The best measure so far, and that of mean pooling.
+    seconds : float
+        Spent so far, those of an interrupted run included.
+    """
+
+    phase: str
+    step: int
+    steps: int
+    seconds: float
+    epoch: float = 0.0
+    loss: float | None = None
+    measure: float | None = None
+    measures: Mapping[str, float] | None = None
+    best: float | None = None
+    baseline: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What came out.
+
+    Attributes
+    ----------
+    weights : dict of str to array
+        The head's, at the best check; float32.
+    measure : float
+        On the held-out part at the best check: the mean of the tasks' deciding measures (accuracy of labels,
+        Spearman's correlation of pairs, nDCG@10 of queries).
+    measures : dict
+        All of them, ``NAME MEASURE``.
+    baseline, baseline_measures
+        The same of mean pooling over the last layer (of a head over one layer: that layer), for labels with a
+        classifier trained under the same settings.
+    curve : list of Check
+        Every check, the start first.
+    best_step, steps : int
+        Batches trained on until the best check, and in all.
+    parameters : int
+        Trained numbers of the head.
+    seconds : float
+        Of training, over all its interruptions; without those of the states.
+    stopped : str
+        Why it ended: ``epochs``, ``patience``, ``time`` or ``nothing to learn``.
+    """
+
+    weights: dict[str, np.ndarray]
+    measure: float
+    measures: dict[str, float]
+    baseline: float
+    baseline_measures: dict[str, float]
+    curve: list[looping.Check]
+    best_step: int
+    steps: int
+    parameters: int
+    seconds: float
+    stopped: str
+
+    @property
+    def gain(self) -> float:
+        """How much better than mean pooling."""
+        return self.measure - self.baseline
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the weights."""
+        return {**{name: value for name, value in vars(self).items() if name not in ("weights", "curve")},
+                "curve": [asdict(check) for check in self.curve]}  # fmt: skip
+
+
+def train_head(
+    config: HeadConfig,
+    examples: Examples | Sequence[Examples],
+    cache: StateSource,
+    *,
+    settings: TrainingSettings = TrainingSettings(),  # noqa: B008 - frozen
+    run: RunFolder,
+    report: Callable[[TrainingStep], None] = lambda step: None,
+    check: Callable[[], None] = lambda: None,
+    start: Mapping[str, np.ndarray] | None = None,
+    held_out: Examples | Sequence[Examples] | None = None,
+    device: str = "cpu",
+    limit_seconds: float | None = None,
+) -> TrainingResult:
+    """Train the head that `config` describes.
+
+    Where `run` holds an interrupted training of the same kind it goes on, and ends in the same bytes as one that was
+    not interrupted. The best weights are kept; those of the start count as a check too.
+
+    Parameters
+    ----------
+    config : HeadConfig
+    examples : Examples or sequence of them
+        Several are learned together, their batches taking turns. A part of each is held out.
+    cache : StateSource
+        A `StateCache` over the backbone, opened for `config`; the states that it lacks are made first.
+    report : callable
+        Told of every batch and check.
+    check : callable
+        Called between batches; it may raise to end the work, which is then put down in `run` and comes out.
+    start : mapping of str to array, optional
+        First weights of the head, by default new ones of `settings.seed`.
+    held_out : Examples or sequence of them, optional
+        What is measured, one for each of `examples`, which are then trained on as a whole.
+    device : str
+        Where the head is trained; the same bytes come out on one kind of device and number of threads only.
+    limit_seconds : float, optional
+        Training ends when so many have passed since the call (the states are finished in any case), with what is best
+        by then; called again, it goes on.
+
+    Raises
+    ------
+    TooFewExamples
+        One of the examples has too few to hold some out.
+    RunMismatch, RunBusy, RunDamaged
+        Of the run's folder.
+    slotrag.UsageError
+        Nothing can be learned from the examples, or `start` is of another head.
+    slotrag.SlotragError
+        The loss is not finite any more, or there is no room for the states.
+    """
+    import torch
+
+    parts = _parted(_listed(examples), None if held_out is None else _listed(held_out), settings)
+    training = _Training(config, parts, cache, settings, torch.device(device), report, check)
+    with run.held():
+        run.begin(training.configuration(start))
+        return training.carried_out(run, start, limit_seconds)
+
+
+class _Training:
+    """One call of `train_head`."""
+
+    def __init__(
+        self,
+        config: HeadConfig,
+        parts: list[tuple[Examples, Examples]],
+        cache: StateSource,
+        settings: TrainingSettings,
+        device: torch.device,
+        report: Callable[[TrainingStep], None],
+        check: Callable[[], None],
+    ) -> None:
+        self._config, self._parts, self._cache, self._settings = config, parts, cache, settings
+        self._device, self._report, self._check = device, report, check
+        self._names = _names([train.name for train, _ in parts])
+        self._started = time.monotonic()
+
+    def configuration(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        """All that decides what comes out."""
+        data = [
+            {
+                "kind": type(train).__name__,
+                "name": train.name,
+                "sha256": train.sha256,
+                "licence": train.licence,
+                "trained_on": {"examples": len(train), "sha256": train.content_sha256()},
+                "held_out": {"examples": len(held), "sha256": held.content_sha256()},
+            }
+            for train, held in self._parts
+        ]
+        return {
+            "schema": _SCHEMA,
+            "head": self._config.to_json(),
+            "settings": asdict(self._settings),
+            "data": data,
+            "inputs": self._cache.key,
+            "start": None if start is None else _digest(start),
+        }
+
+    def carried_out(
+        self, run: RunFolder, start: Mapping[str, np.ndarray] | None, limit_seconds: float | None
+    ) -> TrainingResult:
+        from ..heads.heads import build_head
+
+        module = build_head(self._config, seed=self._settings.seed).to(self._device)
+        if start is not None:
+            _load(module, start)
+        work = self._loop(module, self._tasks(self._config.dimension))
+        stored = run.state()
+        clock: dict[str, Any] = {}
+        if stored is None:
+            self._make_states()
+            baseline = self._baseline()
+        else:
+            tensors, numbers, clock = stored
+            baseline = numbers.pop("baseline")
+            work.restore(tensors, numbers)
+            if work.position.stopped in (None, looping.TIME):
+                self._make_states()
+        trained = time.monotonic()
+        before = float(clock.get("seconds", 0.0))
+
+        def seconds() -> float:
+            return before + time.monotonic() - trained
+
+        def put_down() -> None:
+            tensors, numbers = work.state()
+            run.save_state(tensors, {**numbers, "baseline": baseline}, {"seconds": round(seconds(), 3)})
+            run.save_metrics([asdict(check) for check in work.position.curve])
+
+        def checked() -> None:
+            put_down()
+            self._report_step(work, baseline, seconds(), work.position.curve[-1])
+
+        def out_of_time() -> bool:
+            return limit_seconds is not None and time.monotonic() - self._started >= limit_seconds
+
+        try:
+            work.run(
+                check=self._check,
+                stepped=lambda loss: self._report_step(work, baseline, seconds(), None, loss),
+                checked=checked,
+                out_of_time=out_of_time,
+            )
+        except BaseException:
+            if work.whole and work.position.curve:
+                put_down()
+            raise
+        put_down()
+        result = self._result(work, baseline, seconds(), module)
+        run.finish(result.to_json())
+        return result
+
+    def _tasks(self, dimension: int) -> dict[str, Task]:
+        settings = TaskSettings(
+            scale=self._settings.scale,
+            symmetric=self._settings.symmetric,
+            candidates=self._settings.candidates,
+            seed=self._settings.seed,
+        )
+        return {
+            name: task_for(train, held, dimension=dimension, settings=settings)
+            for name, (train, held) in zip(self._names, self._parts, strict=True)
+        }
+
+    def _loop(self, module: torch.nn.Module, tasks: Mapping[str, Task]) -> looping.Loop:
+        return looping.Loop(module, tasks, self._cache, self._settings, self._device)
+
+    def _make_states(self) -> None:
+        by_prefix: dict[str, dict[str, None]] = {}
+        for task in self._tasks(1).values():
+            for prefix, texts in task.texts(self._cache.query_prefix, self._cache.passage_prefix):
+                by_prefix.setdefault(prefix, {}).update(dict.fromkeys(texts))
+        total = sum(len(texts) for texts in by_prefix.values())
+        done = 0
+        for prefix, texts in by_prefix.items():
+
+            def tell(ready: int, wanted: int, before: int = done, of_all: int = len(texts)) -> None:
+                # `wanted` are those that were missing; the others are ready from the start.
+                step = before + of_all - wanted + ready
+                self._report(TrainingStep("states", step, total, time.monotonic() - self._started))
+
+            self._cache.ensure(list(texts), prefix=prefix, report=tell, check=self._check)
+            done += len(texts)
+
+    def _baseline(self) -> dict[str, Any]:
+        """Measures of mean pooling, labels by a classifier that is trained on it under the same settings."""
+        from .mean_pooling import MeanPooling
+
+        module = MeanPooling().to(self._device)
+        deciding, measures = [], {}
+        for name, task in self._tasks(self._config.width).items():
+            work = self._loop(module, {name: task})
+            steps = work.steps if task.classifier is not None else 1
+
+            def tell(loss: float | None = None, work: looping.Loop = work, steps: int = steps) -> None:
+                spent = time.monotonic() - self._started
+                self._report(TrainingStep("baseline", work.position.step, steps, spent, loss=loss))
+
+            tell()
+            work.run(check=self._check, stepped=tell)
+            best = work.position.best
+            deciding.append(best.measure)
+            measures |= best.measures
+        return {"measure": sum(deciding) / len(deciding), "measures": measures}
+
+    def _report_step(
+        self,
+        work: looping.Loop,
+        baseline: Mapping[str, Any],
+        seconds: float,
+        found: looping.Check | None,
+        loss: float | None = None,
+    ) -> None:
+        position = work.position
+        self._report(
+            TrainingStep(
+                phase="training",
+                step=position.step,
+                steps=work.steps,
+                seconds=seconds,
+                epoch=position.step * self._settings.epochs / work.steps,
+                loss=loss if found is None else found.loss,
+                measure=None if found is None else found.measure,
+                measures=None if found is None else found.measures,
+                best=position.best.measure,
+                baseline=baseline["measure"],
+            )
+        )
+
+    def _result(
+        self, work: looping.Loop, baseline: Mapping[str, Any], seconds: float, module: torch.nn.Module
+    ) -> TrainingResult:
+        position = work.position
+        assert position.stopped is not None
+        return TrainingResult(
+            weights=work.weights,
+            measure=position.best.measure,
+            measures=dict(position.best.measures),
+            baseline=baseline["measure"],
+            baseline_measures=dict(baseline["measures"]),
+            curve=list(position.curve),
+            best_step=position.best_step,
+            steps=position.step,
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
+            seconds=round(seconds, 3),
+            stopped=position.stopped,
+        )
+
+
+def _listed(examples: Examples | Sequence[Examples]) -> list[Examples]:
+    return list(examples) if isinstance(examples, Sequence) else [examples]
+
+
+def _parted(
+    examples: list[Examples], held_out: list[Examples] | None, settings: TrainingSettings
+) -> list[tuple[Examples, Examples]]:
+    if not examples:
+        raise UsageError("There are no examples to train on; give at least one set of them.")
+    if held_out is not None:
+        if len(held_out) != len(examples) or not all(map(len, [*examples, *held_out])):
+            raise UsageError("Every set of examples needs one that is held out, and none may be empty.")
+        return list(zip(examples, held_out, strict=True))
+    parts = []
+    for each in examples:
+        share = min(settings.held_out, settings.most_held_out / max(len(each), 1))
+        parts.append(each.split(share, settings.seed))
+    return parts
+
+
+def _names(names: list[str]) -> list[str]:
+    """Each name once: the second of the same gets a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, candidate = 1, name
+        while candidate in found:
+            number += 1
+            candidate = f"{name} {number}"
+        found[candidate] = None
+    return list(found)
+
+
+def _load(module: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    import torch
+
+    try:
+        module.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"The first weights are of another head than the one to train ({reason}).") from error
+
+
+def _digest(weights: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = weights[name]
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
