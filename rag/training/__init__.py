@@ -1,0 +1,1 @@
+"""Training of heads on labelled files and on a collection's own documents."""
