@@ -32,12 +32,14 @@ _PROBES = ("a", "7 b", "“The")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One variant to write: of `text`, for the encoder's input of hash `owner`."""
+    """One variant to write: of `text`, for the encoder's input of hash `owner`, of at most `limit` tokens (None: what
+    suits a text of this length)."""
 
     owner: bytes
     text: str
     transformation: Transformation
     number: int
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,8 @@ class _Prompts:
 
         text = on_one_line(task.text)
         source = self._template.tokens.plain(" " + text)
-        return Row(self._ids(task.transformation, text), key, _EXTRA_TOKENS + len(source) * 5 // 4, source)
+        limit = _EXTRA_TOKENS + len(source) * 5 // 4 if task.limit is None else task.limit
+        return Row(self._ids(task.transformation, text), key, limit, source)
 
     def _apart(self, prefix: SharedPrefix, rows: Sequence[Row]) -> list[tuple[SharedPrefix, list[Row]]]:
         """Rows with what they share: a template may tokenise the end of its words together with a text's beginning."""
