@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import UsageError
+from .backbones.errors import UnusableModel
 from .calibration import Calibration, save_calibration
 from .calibration_passes import Choices, Passes, Report
 from .calibration_scan import Pass, Task
+from .errors import PromptTooLong
 from .estimates import Estimate, bootstrap
 from .postprocessing_steps import NONE
 from .spec import EncoderSpec
@@ -72,6 +75,8 @@ class Outcome:
         On the half held out; `gain` is the difference of the two over the same resampled items.
     others : mapping of str to str
         Specs of the other encoders of the table that got a calibration too.
+    left_out : mapping of str to str
+        Specs that could not be tried on this backbone, and why.
     """
 
     spec: str
@@ -85,6 +90,7 @@ class Outcome:
     items: tuple[int, int]
     rows: list[Row]
     others: Mapping[str, str]
+    left_out: Mapping[str, str]
     seconds: float
 
 
@@ -113,14 +119,16 @@ def calibrate(
     Raises
     ------
     slotrag.UsageError
-        The encoder has nothing to calibrate, or a choice does not exist.
+        The encoder has nothing to calibrate, a choice does not exist, or none can be tried on this backbone.
+    slotrag.SlotragError
+        The encoder cannot be built as its spec stands.
     """
     import numpy as np
 
     started = time.perf_counter()
     parsed = EncoderSpec.parse(spec) if isinstance(spec, str) else spec
     passes = Passes(parsed, task, models, choices or Choices(), device, report)
-    rows = _table(passes)
+    rows, left_out = _table(passes)
     plain = passes.uncalibrated()
     best = max(rows, key=_chosen)
     held = np.asarray(passes.held_out)
@@ -148,18 +156,37 @@ def calibrate(
         items=(len(passes.choosing), len(held)),
         rows=sorted(rows, key=_chosen, reverse=True),
         others=specs,
+        left_out=left_out,
         seconds=time.perf_counter() - started,
     )
 
 
-def _table(passes: Passes) -> list[Row]:
-    """Every pass: prompts and copying ranges first, then demonstrations with the best of each encoder."""
+def _table(passes: Passes) -> tuple[list[Row], dict[str, str]]:
+    """Every pass: prompts and copying ranges first, then demonstrations with the best of each encoder; and by its spec
+    why one could not be tried."""
     first, demonstrations = passes.first(), passes.demonstrations()
     passes.plan(1 + len(first) + len(demonstrations) * len({name for name, _ in first}))
-    rows = [_row(passes, name, parameters) for name, parameters in first]
-    for name, best in _best_of_each(rows).items():
-        rows += [_row(passes, name, {**best.parameters, "demonstration": text}) for text in demonstrations]
-    return rows
+    rows: list[Row] = []
+    left_out: dict[str, str] = {}
+
+    def attempt(name: str, parameters: Mapping[str, str]) -> None:
+        try:
+            rows.append(_row(passes, name, parameters))
+        except (PromptTooLong, UnusableModel) as error:
+            left_out[str(passes.spec(name, parameters))] = str(error)
+            passes.skip()
+
+    for name, parameters in first:
+        attempt(name, parameters)
+    if not rows:
+        reason = next(iter(left_out.values()), "there is none")
+        raise UsageError(f"None of the settings can be tried with {passes.backbone}: {reason}")
+    best_of_each = _best_of_each(rows)
+    passes.plan(1 + len(first) + len(demonstrations) * len(best_of_each))
+    for name, best in best_of_each.items():
+        for demonstration in demonstrations:
+            attempt(name, {**best.parameters, "demonstration": demonstration})
+    return rows, left_out
 
 
 def _row(passes: Passes, name: str, parameters: Mapping[str, str]) -> Row:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .backbones.frozen import DTYPES, FrozenLM
 from .backbones.prefixed import PrefixedLM
 from .batching import batch_limits, batches
-from .errors import EncoderUnavailable
+from .errors import PromptTooLong
 from .fingerprint import fingerprint
 from .pooling import pool, unit_rows
 from .prompt_tokens import EchoTokens, PromptText, literal_tokenizer
@@ -71,7 +71,7 @@ class EchoEncoder(PromptedEncoder):
         self._prompt = EchoTokens(language_model.tokenizer, backend, template, max_length)
         self.max_tokens = self._prompt.room
         if self.max_tokens < 1:
-            raise EncoderUnavailable(
+            raise PromptTooLong(
                 f"of the {max_length} tokens that the model reads, the prompt leaves none for the text said twice: use "
                 "a larger max_length"
             )

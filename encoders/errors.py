@@ -21,5 +21,9 @@ class EncoderUnavailable(SlotragError):
     """An encoder is registered but cannot be used here: its package or an extra is missing or broken."""
 
 
+class PromptTooLong(EncoderUnavailable):
+    """A prompt leaves no room for a text in what the model reads at once."""
+
+
 class EncodingError(SlotragError):
     """A model gave something that is no vector (not a number, infinite)."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .backbones.frozen import DTYPES, FrozenLM
 from .backbones.prefixed import PLACEHOLDERS, PrefixedLM
 from .batching import batch_limits, encode_in_batches
-from .errors import EncoderUnavailable
+from .errors import EncoderUnavailable, PromptTooLong
 from .fingerprint import fingerprint
 from .pooling import unit_rows
 from .prompt_tokens import PromptText, QuotedTokens, literal_tokenizer
@@ -112,7 +112,7 @@ class OneWordEncoder(PromptedEncoder):
         ]
         self.max_tokens = min(prompt.room for prompt in self._prompts)
         if self.max_tokens < 1:
-            raise EncoderUnavailable(
+            raise PromptTooLong(
                 f"of the {longest} tokens that the model reads, the prompt leaves none for the text: use a shorter "
                 "prompt, demonstration=none or a larger max_length"
             )

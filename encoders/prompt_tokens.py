@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import EncoderUnavailable
+from .errors import PromptTooLong
 from .prompts import EchoTemplate, Template
 from .tokens import FAR_BEYOND, readable, rust_tokenizer, shorten, special_tokens, untouched_copy
 
@@ -131,7 +131,7 @@ class QuotedTokens:
             rest = self._rest(self._template.fill(text))[len(self._first) :]
             if len(self._first) + len(rest) <= most:
                 return rest
-        raise EncoderUnavailable("the prompt alone is longer than the model's window: choose a shorter prompt")
+        raise PromptTooLong("the prompt alone is longer than the model's window: choose a shorter prompt")
 
     def _encode(self, text: str) -> list[int]:
         return self._backend.encode(text, add_special_tokens=False).ids

@@ -6,11 +6,14 @@ import json
 
 import numpy as np
 import pytest
-from slotrag import UsageError
+import tiny_models
+from slotrag import SlotragError, UsageError
 from slotrag.encoders import calibration_scan, registry
+from slotrag.encoders.backbones.errors import UnusableModel
 from slotrag.encoders.backbones.store import ModelStore
 from slotrag.encoders.calibrating import Choices, calibrate
 from slotrag.encoders.calibration import find_calibration
+from slotrag.encoders.errors import PromptTooLong
 from slotrag.rag.evaluation.beir import CorpusDocument, Dataset
 from slotrag.rag.evaluation.calibration_tasks import PairsTask, RetrievalTask
 from slotrag.rag.evaluation.correlation import spearman
@@ -234,3 +237,58 @@ def test_what_cannot_be_calibrated_is_said(spec, pairs, store):
 def test_unknown_choices_are_said(choices, tiny_model, pairs, store):
     with pytest.raises(UsageError, match=r"no-such|whitening"):
         calibrate(f"prompteol@({tiny_model('llama')}):layer=-1", PairsTask(pairs), store, choices=choices)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    """A model whose window holds the shortest prompt with a sentence, and neither a long prompt nor a demonstration."""
+    folder = tmp_path_factory.mktemp("narrow") / "llama"
+    return tiny_models.write("llama", folder, max_position_embeddings=60)
+
+
+def test_a_prompt_that_does_not_fit_is_left_out(narrow, pairs, store):
+    reports = []
+    choices = Choices(prompts=("eol", "knowledge"), demonstrations=("orchard",), steps=("none",))
+    outcome = calibrate(
+        f"prompteol@({narrow})", PairsTask(pairs), store, choices=choices, report=lambda *report: reports.append(report)
+    )
+    assert [row.parameters for row in outcome.rows] == [{"prompt": "eol"}]
+    assert len(outcome.left_out) == 2
+    for spec, reason in outcome.left_out.items():
+        assert "prompt=knowledge" in spec or "demonstration=orchard" in spec
+        assert "leaves none for the text" in reason
+        with pytest.raises(PromptTooLong):
+            registry.create(spec, store)
+    assert reports[-1][0] == reports[-1][1]
+
+
+def test_nothing_is_left_out_where_all_fits(found):
+    assert not found[0].left_out
+
+
+@pytest.mark.parametrize("parameters", ["", ":prompt=knowledge"])
+def test_where_no_prompt_fits_that_is_the_error(narrow, parameters, pairs, store):
+    choices = Choices(prompts=("knowledge",), demonstrations=(), steps=("none",))
+    with pytest.raises(SlotragError, match="leaves none for the text"):
+        calibrate(f"prompteol@({narrow}){parameters}", PairsTask(pairs), store, choices=choices)
+
+
+@pytest.mark.parametrize("error", [UnusableModel("no layers"), RuntimeError("a fault")])
+def test_only_what_the_backbone_cannot_do_is_left_out(error, tiny_model, pairs, store, monkeypatch):
+    create = registry.create
+
+    def refusing(spec, *arguments, **options):
+        if "prompt=cot" in str(spec):
+            raise error
+        return create(spec, *arguments, **options)
+
+    monkeypatch.setattr(registry, "create", refusing)
+    choices = Choices(prompts=("cot", "eol"), demonstrations=(), steps=("none",))
+    arguments = (f"prompteol@({tiny_model('llama')})", PairsTask(pairs), store)
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError):
+            calibrate(*arguments, choices=choices)
+        return
+    outcome = calibrate(*arguments, choices=choices)
+    assert list(outcome.left_out.values()) == ["no layers"] and "prompt=cot" in next(iter(outcome.left_out))
+    assert len(outcome.rows) == 1

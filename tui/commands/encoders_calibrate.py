@@ -90,6 +90,8 @@ def calibrate(
         say_json(_as_json(outcome))
         return
     _show(outcome)
+    for spec, reason in outcome.left_out.items():
+        invocation.notice(f"left out: {spec}: {reason}")
     if outcome.file is not None:
         invocation.notice(f"written to {outcome.file}")
 
