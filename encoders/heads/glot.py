@@ -15,8 +15,7 @@ from torch_geometric.nn import DenseGATConv
 
 from .configuration import HeadConfig
 from .graphs import token_graph
-from .heads import INITIAL_GATE
-from .simple import weights_over_tokens
+from .simple import Gate, weights_over_tokens
 
 _LEAST_SCORER_WIDTH = 128
 
@@ -94,7 +93,7 @@ class Glot(nn.Module):
             nn.init.zeros_(self.scorer[2].weight)
             nn.init.zeros_(self.scorer[2].bias)
             if gat_layers:
-                self.gate = nn.Parameter(torch.tensor(INITIAL_GATE))
+                self.gate = Gate()
 
     @classmethod
     def of(cls, config: HeadConfig) -> Glot:
@@ -122,4 +121,4 @@ class Glot(nn.Module):
         pooled = (weights[:, None, :] @ every)[:, 0]
         if self.gate is None:
             return pooled
-        return torch.cat([pooled[:, : self.width], self.gate * pooled[:, self.width :]], dim=-1)
+        return torch.cat([pooled[:, : self.width], self.gate(pooled[:, self.width :])], dim=-1)

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
 
     from .configuration import HeadConfig
 
-INITIAL_GATE = 1e-4
-"""What ``start=mean`` weighs the trained part with at first.
-
-In a cosine between two outputs of one head the weight appears squared, so that at 0 its gradient is 0 and it would stay
-there for ever. This moves a cosine by less than float32 resolves, and Adam, whose step does not depend on the
-gradient's size, takes it from there.
-"""
-
 
 def build_head(config: HeadConfig, *, seed: int = 0) -> torch.nn.Module:
     """A new head with random weights, the same for the same seed; the global random state stays as it was.

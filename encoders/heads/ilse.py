@@ -47,7 +47,6 @@ def of(config: HeadConfig) -> nn.Module:
             hidden=int(get["gat_hidden"]),
             gat_layers=int(get["gat_layers"]),
             tau=float(get["tau"]),
-            start=str(get["start"]),
         )
     return BesideLastLayer(body) if get["start"] == "mean" else body
 
@@ -121,11 +120,11 @@ class LayerSet(nn.Module):
 class OverGlot(nn.Module):
     """A layer encoder whose nodes are each layer's tokens pooled by one GLOT, instead of their mean."""
 
-    def __init__(self, body: nn.Module, width: int, *, hidden: int, gat_layers: int, tau: float, start: str) -> None:
+    def __init__(self, body: nn.Module, width: int, *, hidden: int, gat_layers: int, tau: float) -> None:
         super().__init__()
         from .glot import Glot
 
-        self.glot = Glot(width, hidden=hidden, gat_layers=gat_layers, tau=tau, start=start)
+        self.glot = Glot(width, hidden=hidden, gat_layers=gat_layers, tau=tau, start="authors")
         self.body = body
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from ..pooling import KINDS, pool
 from .configuration import HeadConfig
-from .heads import INITIAL_GATE
+
+_INITIAL_GATE = 1e-4
+_GATE_RATE = 10.0
 
 
 def of(config: HeadConfig) -> nn.Module:
@@ -51,6 +53,24 @@ def perceptron(width: int, hidden: int, depth: int, dropout: float) -> nn.Sequen
     for place in range(depth):
         parts += [nn.Linear(hidden if place else width, hidden), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*parts)
+
+
+class Gate(nn.Module):
+    """Multiplies by a learned number that is nearly 0 at first: what makes ``start=mean`` begin as mean pooling.
+
+    In a cosine between two outputs of one head the number appears squared, so that at 0 its gradient is 0 and it would
+    stay there for ever. 1e-4 moves a cosine by less than float32 resolves, and Adam, whose step does not depend on the
+    gradient's size, takes it from there. As that step is about the learning rate, 1e-3, the weight stands for ten
+    times itself: from 0 to 1 in a hundred steps instead of a thousand.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.tensor(_INITIAL_GATE / _GATE_RATE))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """`values`, weighed."""
+        return _GATE_RATE * self.gate * values
 
 
 class TokenPooling(nn.Module):
@@ -159,17 +179,22 @@ class LastLayer(nn.Module):
 
 
 class BesideLastLayer(nn.Module):
-    """[mean of the last layer's tokens; g * body]: every cosine begins as that of mean pooling, g being small."""
+    """[mean of the last layer's tokens; g * body]: every cosine begins as that of mean pooling, g being nearly 0.
+
+    Both parts are of unit length before g, so that it means the same on states of any size: norms within a body make
+    its output's length depend on the head alone, while states differ by powers of ten between models.
+    """
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
         self.body = body
-        self.gate = nn.Parameter(torch.tensor(INITIAL_GATE))
+        self.gate = Gate()
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """What `body` takes, layers' means or every layer's token states."""
         last = states[:, -1] if mask is None else pool(states[:, -1], mask)
-        return torch.cat([last, self.gate * self.body(states, mask)], dim=-1)
+        body = F.normalize(self.body(states, mask), dim=-1)
+        return torch.cat([F.normalize(last, dim=-1), self.gate(body)], dim=-1)
 
 
 def _bottleneck(width: int, inner: int) -> nn.Sequential:
