@@ -34,10 +34,14 @@ class Run:
 
     def report(self, done: int, total: int | None, unit: str, stage: str = "evaluate", message: str = "") -> None:
         """Say how far it is. Raises `slotrag.rag.events.Cancelled`."""
-        if self._cancel is not None:
-            self._cancel.raise_if_cancelled()
+        self.check()
         if self._listener is not None:
             self._listener(Progress(stage, done, total, unit, message))
+
+    def check(self) -> None:
+        """Raises `slotrag.rag.events.Cancelled` where the work is cancelled."""
+        if self._cancel is not None:
+            self._cancel.raise_if_cancelled()
 
     def load(self, encoder: Encoder | str, models: ModelStore | None, device: str) -> Encoder:
         """The encoder, built where only its spec is given."""
