@@ -75,6 +75,11 @@ def export(spec: str | EncoderSpec, folder: Path | str, models: ModelStore) -> P
         raise NotExportable(
             f"{encoder.spec} cannot be exported to sentence-transformers, which pools the last layer: leave layer out."
         )
+    if not recipe.sink:
+        raise NotExportable(
+            f"{encoder.spec} cannot be exported to sentence-transformers, whose mean has the first token in it: give "
+            "it sink=true."
+        )
     place = Path(folder).expanduser()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise SlotragError(f"{place} holds something already; name a new folder.")

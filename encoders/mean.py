@@ -11,7 +11,7 @@ from .backbones.frozen import FrozenLM
 from .bare_text import DEFAULT_BACKBONE, BareTextEncoder, TextSettings
 from .errors import UnknownParameter
 from .fingerprint import fingerprint
-from .pooling import pool
+from .pooling import pool, without_first
 from .spec import EncoderSpec
 
 if TYPE_CHECKING:
@@ -30,19 +30,24 @@ class MeanRecipe:
     folder: Path
     dtype: str
     last_layer: bool
+    sink: bool
     max_length: int
     query_prefix: str
     passage_prefix: str
 
 
 class MeanEncoder(BareTextEncoder):
-    """The mean of a text's token states, as sentence-transformers' mean pooling computes it.
+    """The mean of a text's token states, as sentence-transformers' mean pooling computes it but for `sink`.
 
     The default backbone is ``minilm-l6``. Parameters of the spec:
 
     ``layer``
         Whose states are pooled: 0 embeddings, k after k layers, -1 (default) the last after the final norm. A causal
         model does not run the layers above it.
+    ``sink``
+        Whether the first token takes part. By default it does but for a causal language model: there every later token
+        attends to it, and its states, ten and more times longer than the others (arXiv 2402.17762), would drown them
+        in the mean. A text of one token keeps it.
     ``query_prefix``, ``passage_prefix``
         Put before every text; by default what the catalogue says the model was trained with. The prefix's tokens and
         the special tokens take part in the mean.
@@ -64,8 +69,10 @@ class MeanEncoder(BareTextEncoder):
         query_prefix: str = "",
         passage_prefix: str = "",
         layer: int = -1,
+        sink: bool = True,
     ) -> None:
         self._layer = layer % (language_model.layers + 1)
+        self._sink = sink
         super().__init__(
             language_model,
             spec=spec,
@@ -83,15 +90,19 @@ class MeanEncoder(BareTextEncoder):
         reader = spec.reader()
         settings = TextSettings.read(reader, backbone)
         layer = reader.integer("layer", -1)
+        asked_sink = None if reader.optional_text("sink") is None else reader.flag("sink", True)
         reader.finish()
 
         language_model = settings.load(models, device)
+        sink = not language_model.decoder if asked_sink is None else asked_sink
         states = language_model.layers + 1
         if not -states <= layer < states:
             raise UnknownParameter(f"layer is between {-states} and {states - 1} for {backbone}, not {layer}")
         layer = layer % states
         max_length = settings.length(language_model)
         facts = {"method": "mean", "version": _VERSION, "layer": layer, **settings.facts(models, max_length)}
+        if not sink:
+            facts["sink"] = False
         return cls(
             language_model,
             spec=str(EncoderSpec(spec.name, backbone, spec.parameters)),
@@ -100,6 +111,7 @@ class MeanEncoder(BareTextEncoder):
             query_prefix=settings.query_prefix,
             passage_prefix=settings.passage_prefix,
             layer=layer,
+            sink=sink,
         )
 
     @property
@@ -110,6 +122,7 @@ class MeanEncoder(BareTextEncoder):
             folder=model.folder,
             dtype=str(model.dtype).removeprefix("torch."),
             last_layer=self._layer == model.layers,
+            sink=self._sink,
             max_length=self._max_length,
             query_prefix=self._query_prefix,
             passage_prefix=self._passage_prefix,
@@ -121,4 +134,4 @@ class MeanEncoder(BareTextEncoder):
 
     def _rows(self, token_lists: list[Sequence[int]]) -> np.ndarray:
         states, mask = self._language_model.states_at(token_lists, self._layer)
-        return pool(states, mask).cpu().numpy()
+        return pool(states, mask if self._sink else without_first(mask)).cpu().numpy()

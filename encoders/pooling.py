@@ -45,6 +45,12 @@ def pool(states: torch.Tensor, mask: torch.Tensor, kind: str = "mean") -> torch.
     return states.masked_fill(~mask[:, :, None], 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
 
+def without_first(mask: torch.Tensor) -> torch.Tensor:
+    """`mask`, bool of shape (batch, tokens), without the first token of each row that has more than one."""
+    counted = mask.cumsum(dim=1)
+    return mask & ((counted > 1) | (counted[:, -1:] == 1))
+
+
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """Rows scaled to unit length, float32; a row of zeros, which has no direction, becomes the first axis.
 

@@ -28,7 +28,7 @@ ROWS = [
     Row("mean@({bert})", ("mean@({bert}):passage_prefix=(a longer passage prefix: )",)),
     Row("mean@({bert}):query_prefix=(ask: ),passage_prefix=(the longer prefix of a passage: )"),
     Row("mean@({bert}):layer=1,max_length=20", ("mean@({bert}):layer=0,max_length=20",)),
-    Row("mean@({llama})", ("mean@({llama}):layer=-2", "mean@({qwen2})")),
+    Row("mean@({llama})", ("mean@({llama}):layer=-2", "mean@({llama}):sink=true", "mean@({qwen2})")),
     Row("mean@({qwen2})"),
     Row("mean@({gpt2})"),
     Row("mean@({opt})"),

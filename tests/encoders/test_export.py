@@ -21,7 +21,8 @@ def load(folder):
 
 @pytest.mark.parametrize("kind", ["bert", "llama", "qwen2", "gpt2", "opt"])
 def test_the_library_gives_the_same_vectors(kind, tiny_model, models, tmp_path):
-    spec = f"mean@({tiny_model(kind)}):query_prefix=(ask the passage: ),passage_prefix=(passage: ),max_length=60"
+    sink = "" if kind == "bert" else ",sink=true"
+    spec = f"mean@({tiny_model(kind)}):query_prefix=(ask the passage: ),passage_prefix=(passage: ),max_length=60{sink}"
     encoder = registry.create(spec, models)
     assert export(spec, tmp_path / "new" / "folder", models) == tmp_path / "new" / "folder"
     loaded = load(tmp_path / "new" / "folder")
@@ -54,8 +55,8 @@ def test_weights_stored_in_another_type_are_used_as_the_encoder_uses_them(tiny_m
     AutoModel.from_pretrained(tiny_model("llama"), dtype=torch.bfloat16).save_pretrained(stored)
     AutoTokenizer.from_pretrained(tiny_model("llama")).save_pretrained(stored)
     assert json.loads((stored / "config.json").read_text())["dtype"] == "bfloat16"
-    encoder = registry.create(f"mean@({stored})", models)
-    loaded = load(export(f"mean@({stored})", tmp_path / "out", models))
+    spec = f"mean@({stored}):sink=true"
+    encoder, loaded = registry.create(spec, models), load(export(spec, tmp_path / "out", models))
     np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode_documents(TEXTS), atol=1e-5)
 
 
@@ -73,6 +74,8 @@ def test_other_methods_say_why_not(name, reason, models, tmp_path):
 def test_other_layers_and_other_peoples_encoders_say_why_not(tiny_model, hashing_encoder, models, tmp_path):
     with pytest.raises(NotExportable, match="leave layer out"):
         export(f"mean@({tiny_model('bert')}):layer=1", tmp_path / "out", models)
+    with pytest.raises(NotExportable, match="sink=true"):
+        export(f"mean@({tiny_model('llama')})", tmp_path / "out", models)
     with pytest.raises(NotExportable, match="its own"):
         export(hashing_encoder, tmp_path / "out", models)
 

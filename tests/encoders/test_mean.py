@@ -55,15 +55,29 @@ def test_equals_the_plain_formula_for_every_architecture(kind, tiny_model, model
     folder = tiny_model(kind)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     texts = [text for text in TEXTS if text][:-1]
-    for layer in (-1, 2, 0):
-        encoder = registry.create(f"mean@({folder}):layer={layer}", models)
+    causal = kind != "bert"
+    for layer, sink in ((-1, True), (2, True), (0, True), *([(-1, False), (2, False)] if causal else [])):
+        named = f",sink={str(sink).lower()}" if causal else ""
+        encoder = registry.create(f"mean@({folder}):layer={layer}{named}", models)
         wanted = []
         for text in texts:
             with torch.no_grad():
                 states = model(torch.tensor([tokenizer(text).input_ids]), output_hidden_states=True).hidden_states
-            mean = states[layer][0].mean(dim=0).numpy()
+            counted = states[layer][0] if sink or states[layer].shape[1] == 1 else states[layer][0, 1:]
+            mean = counted.mean(dim=0).numpy()
             wanted.append(mean / np.linalg.norm(mean))
         np.testing.assert_allclose(encoder.encode_documents(texts), wanted, atol=2e-5)
+
+
+def test_the_first_token_of_a_causal_model_is_left_out_by_default(tiny_model, models):
+    folder = tiny_model("llama")
+    default = registry.create(f"mean@({folder})", models)
+    without, whole = (registry.create(f"mean@({folder}):sink={flag}", models) for flag in ("false", "true"))
+    assert default.fingerprint == without.fingerprint != whole.fingerprint
+    np.testing.assert_array_equal(default.encode_documents(TEXTS), without.encode_documents(TEXTS))
+    assert abs(default.encode_documents(TEXTS) - whole.encode_documents(TEXTS)).max() > 1e-3
+    plain, same = (registry.create(f"mean@({tiny_model('bert')}){flag}", models) for flag in ("", ":sink=true"))
+    assert plain.fingerprint == same.fingerprint
 
 
 def test_the_length_comes_from_the_model(tiny_model, models, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from slotrag import SlotragError
-from slotrag.encoders.pooling import KINDS, pool, unit_rows
+from slotrag.encoders.pooling import KINDS, pool, unit_rows, without_first
 
 PLAIN = {
     "mean": lambda states: states.mean(axis=0),
@@ -86,3 +86,8 @@ def test_rows_have_unit_length_or_are_refused(vectors):
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     known = lengths[:, 0] > 0
     np.testing.assert_allclose(rows[known], vectors[known] / lengths[known], rtol=0, atol=1e-6)
+
+
+def test_the_first_token_is_left_out_unless_it_is_alone_whatever_the_padding():
+    mask = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 1]]).bool()
+    assert without_first(mask).int().tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 0], [0, 0, 0, 1]]
