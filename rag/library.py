@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .decoder import Decoder
     from .doctor import Finding
     from .settings import Settings
+    from .training.outcomes import HeadOutcome
 
 
 class Library:
@@ -272,6 +273,28 @@ class Library:
             if encoder is None and steps is not None:
                 return rebuild.postprocess(record, steps)
             return rebuild.run(record, encoder, steps)
+
+    def adapt(
+        self,
+        collection: str | None = None,
+        head: str = "glot",
+        *,
+        progress: ProgressListener | None = None,
+        cancel: CancelToken | None = None,
+        **options: Any,
+    ) -> HeadOutcome:
+        """Train a head on a collection's own passages, kept only where it is better than the collection's encoder.
+
+        The collection stays as it is; `rebuild` with the outcome's spec makes it anew. Options and errors as in
+        `slotrag.rag.training.adapting.adapt_collection`.
+        """
+        from .training.adapting import adapt_collection
+
+        with self._reporting(progress) as listener:
+            record = self._catalog.collection(collection)
+            return adapt_collection(
+                self._shared(), self.models, record, head, progress=listener, cancel=cancel, **options
+            )
 
     def remove(self, path: Path | str, *, collection: str | None = None, wait: bool = True) -> int:
         """Erase what was indexed at `path`, in one collection or in all; the number of documents."""

@@ -38,6 +38,7 @@ COMMANDS = {
     "doctor": "Check the library and this installation.",
     "models": "List, fetch and import language models.",
     "encoders": "List, calibrate and export encoders.",
+    "train": "Train the head of an encoder, also on your own documents.",
     "sessions": "List, show, export and delete conversations.",
     "config": "Show and change settings.",
     "eval": "Measure retrieval and encoders.",

@@ -25,8 +25,13 @@ _NAMES = {
     "evaluate": "evaluating",
     "calibrate": "calibrating",
     "estimate": "estimating",
+    "questions": "writing questions",
+    "negatives": "looking for wrong passages",
+    "states": "running the backbone",
+    "baseline": "measuring mean pooling",
+    "train": "training",
 }
-_LASTING = frozenset({"fetch", "convert", "wait", "estimate"})
+_LASTING = frozenset({"fetch", "convert", "wait", "estimate", "train"})
 _LINE_SECONDS = 20.0
 
 

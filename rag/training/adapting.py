@@ -11,7 +11,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -447,10 +447,9 @@ def _forget(place: Path) -> None:
 
 
 def _with_command(outcome: HeadOutcome, collection: CollectionRecord) -> HeadOutcome:
-    from dataclasses import replace
-
     if outcome.spec is None:
         return outcome
     command = rebuild_command(collection, outcome.spec)
-    # The head was compared without a post-processing.
-    return replace(outcome, command=f"{command} --postprocessing none" if collection.postprocessing else command)
+    if not collection.postprocessing:
+        return replace(outcome, command=command)
+    return replace(outcome, command=f"{command} --postprocessing none", postprocessing="none")

@@ -172,7 +172,7 @@ def tell(work: Run, step: TrainingStep) -> None:
 
 
 def vectors_of(module: torch.nn.Module, cache: StateCache, device: str, work: Run) -> Vectors:
-    """Unit vectors of texts whose states are in the cache, under a module over them."""
+    """Unit vectors of texts under a module over the states that the cache keeps."""
     import torch
 
     from ...encoders.training.sources import TextVectors
@@ -180,7 +180,17 @@ def vectors_of(module: torch.nn.Module, cache: StateCache, device: str, work: Ru
     found = TextVectors(module.to(device), cache, torch.device(device))
 
     def side(prefix: str) -> Callable[[Sequence[str]], np.ndarray]:
-        return lambda texts: found.looked_at(texts, prefix, work.check)
+        def encode(texts: Sequence[str]) -> np.ndarray:
+            # They are there, but for a run that had come to its end before.
+            cache.ensure(
+                texts,
+                prefix=prefix,
+                report=lambda done, total: work.report(done, total, "texts", "states"),
+                check=work.check,
+            )
+            return found.looked_at(texts, prefix, work.check)
+
+        return encode
 
     return Vectors(side(cache.query_prefix), side(cache.passage_prefix))
 

@@ -56,6 +56,11 @@ class HeadOutcome:
         The folder with configuration, curve and result.
     command : str or None
         What makes a collection's vectors anew with the head; the old ones stay valid until then.
+    postprocessing : str or None
+        What that command gives as ``--postprocessing``: ``none`` where the collection has one, without which the head
+        was compared.
+    pairs : dict of str to int
+        Pairs of a collection that were trained on, by kind.
     """
 
     method: str
@@ -74,6 +79,7 @@ class HeadOutcome:
     head_bytes: int
     run: Path
     command: str | None = None
+    postprocessing: str | None = None
     pairs: dict[str, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
 
