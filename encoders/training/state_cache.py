@@ -123,6 +123,7 @@ class StateCache:
             "version": _VERSION,
             "inputs": config.inputs,
             "layer": config.layer,
+            "sink": config.sink,
             "width": config.width,
             "dtype": str(language_model.dtype).removeprefix("torch."),
         }
@@ -264,12 +265,12 @@ class StateCache:
 
         states, mask = head_inputs(self._language_model, token_lists, self._config)
         array = states.float().cpu().numpy()
-        for row, tokens in enumerate(token_lists):
+        for row in range(len(token_lists)):
             if mask is None:
                 yield 1, packed(array[row])
                 continue
             # Padding stands at the right.
-            kept = array[row, ..., : len(tokens), :]
+            kept = array[row, ..., : int(mask[row].sum()), :]
             yield (len(kept) if kept.ndim == 3 else 1), packed(kept.reshape(-1, kept.shape[-1]))
 
     def _keep(self, pending: list[tuple[bytes, int, int, bytes]]) -> None:

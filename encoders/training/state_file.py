@@ -64,7 +64,7 @@ class StateFile:
     def __init__(self, folder: Path) -> None:
         self._states, self._records = folder / _STATES, folder / _RECORDS
         self.records = np.empty(0, dtype=RECORD)
-        self._map: np.memmap | None = None
+        self._map: np.ndarray | None = None
         self._end = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -134,9 +134,10 @@ class StateFile:
         halves = content[4 * vectors :].view("<f2").reshape(out.shape)
         np.multiply(halves, scales.reshape(*out.shape[:2], 1), out=out)
 
-    def _mapped(self) -> np.memmap:
+    def _mapped(self) -> np.ndarray:
         if self._map is None or len(self._map) < self._end:
-            self._map = np.memmap(self._states, dtype=np.uint8, mode="r", shape=(self._end,))
+            # As a plain array: each slice of a memmap costs more than what is done with it.
+            self._map = np.asarray(np.memmap(self._states, dtype=np.uint8, mode="r", shape=(self._end,)))
         return self._map
 
 

@@ -94,10 +94,10 @@ class Classification(Task):
         numbers = {label: number for number, label in enumerate(self._labels)}
         self._targets = torch.tensor([numbers[label] for label in train.labels])
         self.size = len(train)
-        classifier = torch.nn.Linear(dimension, len(self._labels))
-        # No label is likelier than another before anything is learned, whatever the random state.
-        torch.nn.init.zeros_(classifier.weight)
-        torch.nn.init.zeros_(classifier.bias)
+        # Without random weights: drawing them would change the random state of the whole process.
+        classifier = torch.nn.utils.skip_init(torch.nn.Linear, dimension, len(self._labels))
+        for parameter in classifier.parameters():
+            torch.nn.init.zeros_(parameter)
         self.classifier = classifier
 
     def texts(self, query_prefix: str, passage_prefix: str) -> Iterable[tuple[str, list[str]]]:

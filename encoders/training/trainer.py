@@ -194,6 +194,8 @@ class _Training:
         self._device, self._report, self._check = device, report, check
         self._names = _names([train.name for train, _ in parts])
         self._started = time.monotonic()
+        # Before a folder is written to: what cannot be learned is refused here.
+        self._texts = self._by_prefix()
 
     def configuration(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """All that decides what comes out."""
@@ -286,21 +288,24 @@ class _Training:
     def _loop(self, module: torch.nn.Module, tasks: Mapping[str, Task]) -> looping.Loop:
         return looping.Loop(module, tasks, self._cache, self._settings, self._device)
 
-    def _make_states(self) -> None:
-        by_prefix: dict[str, dict[str, None]] = {}
+    def _by_prefix(self) -> dict[str, list[str]]:
+        found: dict[str, dict[str, None]] = {}
         for task in self._tasks(1).values():
             for prefix, texts in task.texts(self._cache.query_prefix, self._cache.passage_prefix):
-                by_prefix.setdefault(prefix, {}).update(dict.fromkeys(texts))
-        total = sum(len(texts) for texts in by_prefix.values())
+                found.setdefault(prefix, {}).update(dict.fromkeys(texts))
+        return {prefix: list(texts) for prefix, texts in found.items()}
+
+    def _make_states(self) -> None:
+        total = sum(len(texts) for texts in self._texts.values())
         done = 0
-        for prefix, texts in by_prefix.items():
+        for prefix, texts in self._texts.items():
 
             def tell(ready: int, wanted: int, before: int = done, of_all: int = len(texts)) -> None:
                 # `wanted` are those that were missing; the others are ready from the start.
                 step = before + of_all - wanted + ready
                 self._report(TrainingStep("states", step, total, time.monotonic() - self._started))
 
-            self._cache.ensure(list(texts), prefix=prefix, report=tell, check=self._check)
+            self._cache.ensure(texts, prefix=prefix, report=tell, check=self._check)
             done += len(texts)
 
     def _baseline(self) -> dict[str, Any]:
