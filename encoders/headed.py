@@ -47,7 +47,7 @@ class HeadedEncoder(BareTextEncoder):
     and refuses others where they would change what it computes. By default it is the one that ships for the backbone,
     and where none ships ``none``: the untrained start, whose cosines are those of ``mean`` (of ``pooling=mix``: those
     of the mean over layers). The default backbone is ``minilm-l6``; ``query_prefix``, ``passage_prefix``,
-    ``max_length`` and ``dtype`` (the backbone's; a head computes in float32) are as for ``mean``.
+    ``max_length``, ``sink`` and ``dtype`` (the backbone's; a head computes in float32) are as for ``mean``.
 
     `forward_seconds` and `head_seconds` are the times spent in the backbone and in the head so far.
     """
@@ -84,6 +84,8 @@ class HeadedEncoder(BareTextEncoder):
         backbone = spec.backbone or DEFAULT_BACKBONE
         reader = spec.reader()
         method, asked = _READERS[spec.name](reader)
+        if reader.optional_text("sink") is not None:
+            asked["sink"] = reader.flag("sink", True)
         hash = reader.optional_text("head")
         weights = models.weights_sha256(backbone)
         if hash is None:

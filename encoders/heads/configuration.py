@@ -32,6 +32,7 @@ class Parameter:
 
 
 _LAYER = Parameter(-1)
+_SINK = Parameter(True)
 _START = Parameter("mean", choices=STARTS)
 _DROPOUT = Parameter(0.1, least=0.0, below=1.0)
 _TAU = Parameter(0.6, least=-1.0, most=1.0)
@@ -40,6 +41,7 @@ _GAT_LAYERS = Parameter(2, least=0, most=8)
 METHODS: Mapping[str, Mapping[str, Parameter]] = {
     "glot": {
         "layer": _LAYER,
+        "sink": _SINK,
         "tau": _TAU,
         "gat_layers": _GAT_LAYERS,
         "hidden": Parameter(128, least=1),
@@ -60,30 +62,34 @@ METHODS: Mapping[str, Mapping[str, Parameter]] = {
         "tau": _TAU,
         "gat_layers": _GAT_LAYERS,
         "gat_hidden": Parameter(128, least=1),
+        "sink": _SINK,
     },
-    "mean": {"layer": _LAYER},
-    "max": {"layer": _LAYER},
+    "mean": {"layer": _LAYER, "sink": _SINK},
+    "max": {"layer": _LAYER, "sink": _SINK},
     "first": {"layer": _LAYER},
-    "last": {"layer": _LAYER},
-    "attention": {"layer": _LAYER, "hidden": Parameter(128, least=1), "start": _START},
-    "layer": {"layer": _LAYER},
-    "mix": {},
+    "last": {"layer": _LAYER, "sink": _SINK},
+    "attention": {"layer": _LAYER, "sink": _SINK, "hidden": Parameter(128, least=1), "start": _START},
+    "layer": {"layer": _LAYER, "sink": _SINK},
+    "mix": {"sink": _SINK},
     "dwatt": {
         "bottleneck": Parameter(0.5, least=0.01, most=4.0),
         "positions": Parameter(24, least=1),
+        "sink": _SINK,
         "dropout": _DROPOUT,
         "start": _START,
     },
     "mlp": {
         "hidden": Parameter(256, least=1),
         "depth": Parameter(1, least=1, most=8),
+        "sink": _SINK,
         "dropout": _DROPOUT,
         "start": _START,
     },
 }
 """Every method with its parameters.
 
-``layer`` is the index of a state (0 the embeddings, -1 the last layer after the final norm). ``start=mean`` begins with
+``layer`` is the index of a state (0 the embeddings, -1 the last layer after the final norm). ``sink=false`` leaves the
+first token out, which in a causal model is an attention sink whose states drown the others. ``start=mean`` begins with
 the cosines of mean pooling, ``start=authors`` with the random weights of the papers.
 
 glot (arXiv 2603.03389): an edge joins tokens whose cosine is above ``tau``; ``gat_layers`` graph attention layers of
@@ -135,6 +141,11 @@ class HeadConfig:
     def layer(self) -> int | None:
         """Index of the only state that is read, 0 the embeddings; None where all are."""
         return int(self.parameters["layer"]) if self.inputs == "tokens" else None
+
+    @property
+    def sink(self) -> bool:
+        """Whether a text's first token takes part."""
+        return bool(self.parameters.get("sink", True))
 
     @property
     def trainable(self) -> bool:

@@ -15,7 +15,7 @@ from torch_geometric.nn import DenseGATConv
 
 from .configuration import HeadConfig
 from .graphs import token_graph
-from .simple import Gate, weights_over_tokens
+from .simple import Gate, token_scorer, weights_over_tokens
 
 _LEAST_SCORER_WIDTH = 128
 
@@ -86,14 +86,8 @@ class Glot(nn.Module):
             TokenAttention(one, other, edge_scalar=edge_scalar) for one, other in pairwise(widths)
         )
         whole = width + gat_layers * hidden
-        inner = max(_LEAST_SCORER_WIDTH, whole // 2)
-        self.scorer = nn.Sequential(nn.Linear(whole, inner), nn.Tanh(), nn.Linear(inner, 1))
-        self.gate = None
-        if start == "mean":
-            nn.init.zeros_(self.scorer[2].weight)
-            nn.init.zeros_(self.scorer[2].bias)
-            if gat_layers:
-                self.gate = Gate()
+        self.scorer = token_scorer(whole, max(_LEAST_SCORER_WIDTH, whole // 2), start)
+        self.gate = Gate() if start == "mean" and gat_layers else None
 
     @classmethod
     def of(cls, config: HeadConfig) -> Glot:

@@ -88,7 +88,9 @@ def cayley_edges(n: int) -> tuple[tuple[int, ...], ...]:
     """
     generators: tuple[Matrix, ...] = ((1, 1, 0, 1), (1, n - 1, 0, 1), (1, 0, 1, 1), (1, 0, n - 1, 1))
     identity: Matrix = (1, 0, 0, 1)
-    numbers, waiting, edges = {identity: 0}, deque([identity]), []
+    numbers: dict[Matrix, int] = {identity: 0}
+    waiting: deque[Matrix] = deque([identity])
+    edges: list[tuple[int, ...]] = []
     while waiting:
         matrix = waiting.popleft()
         reached = [_product(matrix, generator, n) for generator in generators]

@@ -65,7 +65,7 @@ def import_glot(
     weights = {f"scorer.{name[12:]}": value for name, value in state.items() if name.startswith("score_layer.")}
     language_model = _model(models, backbone)
     if not depth:
-        config = config_for(language_model, "attention", layer=layer, hidden=inner, start="authors")
+        config = config_for(language_model, "attention", layer=layer, sink=True, hidden=inner, start="authors")
         _require_width(path, whole, config.width, backbone)
         return _checkpoint(path, config, weights, models, backbone, language_model, settings)
     if "convs.0.att_edge" not in state or "convs.0.lin.weight" not in state:
@@ -75,6 +75,7 @@ def import_glot(
         language_model,
         "glot",
         layer=layer,
+        sink=True,
         tau=float(tau),
         gat_layers=depth,
         hidden=hidden,
@@ -153,6 +154,7 @@ def import_ilse(
         graph=graph or "set",
         aggregation=aggregation or "mean",
         double_edges=True,
+        sink=True,
         start="authors",
         **parameters,
     )

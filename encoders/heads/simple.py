@@ -42,6 +42,15 @@ def of(config: HeadConfig) -> nn.Module:
     raise ValueError(f"no head here is called {config.method!r}")
 
 
+def token_scorer(width: int, hidden: int, start: str) -> nn.Sequential:
+    """The network that scores a token by its state; with ``start=mean`` all scores are 0 at first."""
+    last = nn.Linear(hidden, 1)
+    if start == "mean":
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), last)
+
+
 def weights_over_tokens(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax of `scores` (batch, tokens) over each text's tokens; 0 where `mask` is false."""
     return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
@@ -93,10 +102,7 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, width: int, *, hidden: int = 128, start: str = "mean") -> None:
         super().__init__()
-        self.scorer = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, 1))
-        if start == "mean":
-            nn.init.zeros_(self.scorer[2].weight)
-            nn.init.zeros_(self.scorer[2].bias)
+        self.scorer = token_scorer(width, hidden, start)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """States (batch, tokens, width) to (batch, width)."""

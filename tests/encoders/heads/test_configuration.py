@@ -49,7 +49,7 @@ def test_inputs_and_dimension(method: str, parameters: dict, inputs: str, layer:
         ("glot", {"layer": 7}, "between -7 and 6"),
         ("ilse", {"graph": "ring"}, "one of cayley, fc, set"),
         ("ilse", {"dropout": 1.0}, "below 1"),
-        ("mix", {"layer": 1}, "it has none"),
+        ("mix", {"layer": 1}, "it has sink"),
     ],
 )
 def test_refusals(method: str, parameters: dict, words: str) -> None:
