@@ -16,11 +16,13 @@ from . import registry, variant_filters
 from .base import Encoder, Parts
 from .errors import EncoderUnavailable, UnknownParameter
 from .fingerprint import fingerprint
+from .one_call import LINES
 from .pooling import unit_rows
 from .spec import EncoderSpec, ParameterReader
 from .text_pieces import STRATEGIES
-from .transformations import Transformation, chosen, prompt_version
-from .variant_writer import FORMS, Manner, VariantWriter
+from .transformations import TRANSFORMATIONS, Transformation, chosen, prompt_version
+from .variant_prompts import FORMS, Manner
+from .variant_writer import VariantWriter
 from .variants import MemoryVariants, VariantStore, text_hash
 from .views import Averaging, Encode, Views
 
@@ -60,7 +62,8 @@ class GenEOLEncoder(Encoder):
     ``encoder``
         Spec of the encoder that embeds (default ``prompteol@smollm2-135m``).
     ``form``
-        ``plain`` (lines of demonstrations; always so for a base model) or ``chat`` (the generator's own template).
+        ``plain`` (lines of demonstrations; always so for a base model), ``chat`` (the generator's own template) or
+        ``lines`` (plain, all four transformations of a text in one call; for no others).
     ``temperature``, ``top_p``, ``seed``
         How it samples.
     ``kinds``
@@ -211,9 +214,11 @@ def _manner(
     reader: ParameterReader, generator: str, transformations: tuple[Transformation, ...], models: ModelStore
 ) -> Manner:
     form = reader.choice("form", "plain", FORMS)
+    if form == "lines" and tuple(transformations) != TRANSFORMATIONS:
+        raise UnknownParameter("form=lines writes T1 to T4 in one call: leave kinds and transformations out")
     return Manner(
         generator=f"{models.weights_sha256(generator)} {models.tokenizer_sha256(generator)}",
-        prompt=prompt_version(transformations, form),
+        prompt=prompt_version((LINES,) if form == "lines" else transformations, form),
         form=form,
         temperature=reader.number("temperature", 0.7, least=0.0, most=10.0),
         top_p=reader.number("top_p", 1.0, least=0.0, most=1.0),

@@ -6,6 +6,7 @@ It knows no model and no template. The demonstrations are slotrag's own; a file 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -160,7 +161,7 @@ VERSION = 1
 """Counted up when the words around texts and demonstrations change."""
 
 
-def prompt_version(transformations: tuple[Transformation, ...], form: str) -> str:
+def prompt_version(transformations: Sequence[Transformation], form: str) -> str:
     """Hash of every word that a generator is given around a text."""
     words = [list(map(_plain, astuple(transformation))) for transformation in (*transformations, SUMMARY)]
     return fingerprint({"version": VERSION, "form": form, "words": words})

@@ -17,7 +17,8 @@ from .pooling import unit_rows
 from .text_pieces import pieces
 from .transformations import TRANSFORMATIONS, Transformation
 from .variant_filters import mark_duplicates, normal_form
-from .variant_writer import Task, VariantWriter
+from .variant_prompts import Task
+from .variant_writer import VariantWriter
 from .variants import VariantStore
 
 if TYPE_CHECKING:

@@ -46,12 +46,15 @@ class Row:
         Most tokens written.
     source : sequence of int
         Tokens that the row may repeat; drafts are looked up there.
+    lines : int
+        Closing tokens until the row ends.
     """
 
     ids: Sequence[int]
     key: bytes
     limit: int
     source: Sequence[int] = ()
+    lines: int = 1
 
 
 def gumbel_noise(key: bytes, step: int, size: int) -> np.ndarray:
@@ -95,7 +98,7 @@ class BatchWriter:
     stop_ids : collection of int
         Tokens that end a row and do not belong to it.
     closing_ids : collection of int
-        Tokens that end a row and belong to it (those with a line break in them).
+        Tokens that end a line of a row and belong to it (those with a line break in them).
     temperature, top_p : float
         Temperature 0 takes the likeliest token.
     lookup : int
@@ -198,13 +201,16 @@ class BatchWriter:
             completion.stop_reason = "eos"
             return
         completion.ids.append(token)
-        if token in self._closing_ids:
+        if token in self._closing_ids and self._lines(completion) >= row.lines:
             completion.stop_reason = "eos"
         elif repeated := repeated_tail(completion.ids):
             del completion.ids[-repeated:]
             completion.stop_reason = "loop"
         elif len(completion.ids) >= row.limit:
             completion.stop_reason = "length"
+
+    def _lines(self, completion: Completion) -> int:
+        return sum(token in self._closing_ids for token in completion.ids)
 
     def _choose(self, prefix: SharedPrefix, row: Row, completion: Completion, logits: torch.Tensor) -> int:
         import numpy as np

@@ -18,8 +18,8 @@ INDEX = """
 import sys
 from pathlib import Path
 from libraries import open_library
-from slotrag.encoders import variant_writer
-variant_writer._CPU_ROWS = variant_writer._FIRST_ROWS = 2
+from slotrag.encoders import variant_prompts, variant_writer
+variant_prompts._CPU_ROWS = variant_writer._FIRST_ROWS = 2
 
 
 def show(event):
@@ -77,9 +77,9 @@ def test_killed_it_goes_on_where_it_was(tmp_path, docs, spec, plugin_path):
 
 
 def test_cancelled_within_a_batch(tmp_path, docs, spec, monkeypatch):
-    from slotrag.encoders import variant_writer
+    from slotrag.encoders import variant_prompts, variant_writer
 
-    monkeypatch.setattr(variant_writer, "_CPU_ROWS", 2)
+    monkeypatch.setattr(variant_prompts, "_CPU_ROWS", 2)
     monkeypatch.setattr(variant_writer, "_FIRST_ROWS", 2)
     cancel = CancelToken()
     with open_library(tmp_path / "library", encoder=spec) as library:
@@ -93,12 +93,12 @@ def test_cancelled_within_a_batch(tmp_path, docs, spec, monkeypatch):
 
 
 def test_removed_with_the_document(tmp_path, docs, spec, monkeypatch):
-    from slotrag.encoders import variant_writer
+    from slotrag.encoders import variant_prompts
 
     def marked(self, tasks, check):
         return {key: [f"{MARKER} {task.text}", ""] for key, task in tasks}
 
-    monkeypatch.setattr(variant_writer._Prompts, "write", marked)
+    monkeypatch.setattr(variant_prompts.Prompts, "write", marked)
     folder = tmp_path / "library"
     with open_library(folder, encoder=spec) as library:
         library.index([docs])

@@ -139,6 +139,10 @@ def test_ends(module):
     assert stopped[0] == Completion(ids[: ids.index(ids[5])], "eos")
     closed, _ = written(module("llama"), ROWS[:1], stop_ids=[], closing_ids=[ids[5]])
     assert closed[0] == Completion(ids[: ids.index(ids[5]) + 1], "eos")
+    two = replace(ROWS[0], lines=2)
+    closed, _ = written(module("llama"), [two], stop_ids=[], closing_ids=[ids[2], ids[5]])
+    second = [place for place, token in enumerate(ids) if token in (ids[2], ids[5])][1]
+    assert closed[0] == Completion(ids[: second + 1], "eos")
 
 
 def test_cancelling(module):
