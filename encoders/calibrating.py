@@ -67,7 +67,7 @@ class Outcome:
     Attributes
     ----------
     spec : str
-        The encoder to use from now on.
+        The encoder with what was chosen.
     file : Path or None
         The calibration that `spec` names; None for an encoder that takes none, where `steps` are left to the
         collection (``slotrag rebuild --postprocessing``).
@@ -92,6 +92,11 @@ class Outcome:
     others: Mapping[str, str]
     left_out: Mapping[str, str]
     seconds: float
+
+    @property
+    def recommended(self) -> str:
+        """The spec to use: `spec`, unless it is no better than the uncalibrated one on what was held out."""
+        return self.spec if self.gain.value > 0 else self.uncalibrated_spec
 
 
 def calibrate(

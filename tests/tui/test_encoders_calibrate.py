@@ -1,4 +1,4 @@
-"""``slotrag encoders calibrate`` on a model that cannot do all that is tried."""
+"""``slotrag encoders calibrate``: a model that cannot do all that is tried, and which encoder is recommended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 import tiny_models
 from program import Command, value
+from slotrag.encoders.calibrating import Outcome
+from slotrag.encoders.estimates import Estimate
+from slotrag.tui.commands import encoders_calibrate
 
 
 def test_what_was_left_out_is_told(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +26,26 @@ def test_what_was_left_out_is_told(command: Command, tmp_path: Path, monkeypatch
     assert "prompt=knowledge" in spec
     code, out, err = command(*arguments)
     assert code == 0 and f"left out: {spec}: {reason}" in err and reason not in out
+
+
+@pytest.mark.parametrize(
+    ("gain", "used", "words"),
+    [
+        (Estimate(-0.02, -0.06, 0.01), "tp:calibration=none", "no better"),
+        (Estimate(0.02, -0.01, 0.05), "tp:calibration=0123456789abcdef", "may be chance"),
+        (Estimate(0.13, 0.06, 0.21), "tp:calibration=0123456789abcdef", ""),
+    ],
+)
+def test_the_calibration_is_recommended_only_where_it_gained(
+    gain: Estimate, used: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = Estimate(0.7, 0.6, 0.8)
+    outcome = Outcome(
+        spec="tp:calibration=0123456789abcdef", file=None, steps="top=1", measure="ndcg@10",
+        uncalibrated_spec="tp:calibration=none", winner=plain, uncalibrated=plain, gain=gain, items=(4, 4), rows=[],
+        others={}, left_out={}, seconds=1.0,
+    )  # fmt: skip
+    assert outcome.recommended == used
+    encoders_calibrate._show(outcome)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "--encoder" in line)
+    assert f"--encoder {used}" in line and (words in line if words else "(" not in line)

@@ -118,11 +118,11 @@ def _show(outcome: Outcome) -> None:
             ("uncalibrated", f"{_estimate(outcome.uncalibrated)}  ({outcome.uncalibrated_spec})"),
             ("gain", _estimate(outcome.gain)),
             ("time", f"{outcome.seconds:,.0f} s"),
-            ("use", f"--encoder {_quoted(outcome.spec)}"),
+            ("use", f"--encoder {_quoted(outcome.recommended)}{_why(outcome.gain)}"),
             *(("for the other", f"--encoder {_quoted(spec)}") for spec in outcome.others.values()),
         )
     )
-    if outcome.file is None and outcome.steps != "none":
+    if outcome.file is None and outcome.steps != "none" and outcome.gain.value > 0:
         say(clean(f"and, once it is indexed: slotrag rebuild --postprocessing {outcome.steps}"))
 
 
@@ -138,6 +138,12 @@ def _estimate(found: Estimate) -> str:
     return f"{found.value:.3f}  {found.low:.3f} to {found.high:.3f}"
 
 
+def _why(gain: Estimate) -> str:
+    if gain.value <= 0:
+        return "  (what was chosen is no better on the items held out)"
+    return "  (the gain's interval holds 0: it may be chance)" if gain.low <= 0 else ""
+
+
 def _quoted(text: str) -> str:
     import shlex
 
@@ -147,4 +153,4 @@ def _quoted(text: str) -> str:
 def _as_json(outcome: Outcome) -> dict[str, Any]:
     value = asdict(outcome)
     value["file"] = str(outcome.file) if outcome.file is not None else None
-    return {"schema": 1, **value}
+    return {"schema": 1, **value, "recommended": outcome.recommended}
