@@ -7,10 +7,9 @@ of its end has seen, and saved only where it is better. The collection itself is
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import UsageError
-from ...encoders.backbones import catalogue
 from ...encoders.spec import EncoderSpec
 from ...encoders.training.settings import TrainingSettings
 from ..encoder_shelf import rebuild_command
 from ..evaluation.running import Run
 from ..events import CancelToken, ProgressListener
-from ..language_share import main_language
 from .comparing import Arena, Vectors
 from .documents import own_pairs
-from .grounds import NAMES, Ground
+from .grounds import Ground, spec_over
 from .hard_negatives import hard_negatives
 from .heads import RUNS, concluded, trained, vectors_of
 from .outcomes import DataUsed, HeadOutcome
 from .pairs import OwnPairs
-from .questions import write_questions
+from .portions import CHUNK, Portions, Sides, first
+from .questions import why_none, write_questions
 
 if TYPE_CHECKING:
     from ...encoders.backbones.store import ModelStore
@@ -52,27 +50,15 @@ LEAST_PAIRS, LEAST_DOCUMENTS = 40, 4
 """Below these nothing can be learned and told apart from chance."""
 
 _LEAST_JUDGED = 10
-_MOST_JUDGED, _MOST_OTHERS, _MOST_WATCHED = 400, 1000, 300
-"""Pairs compared on, further passages among which they are looked for, pairs that say when training ends."""
+_MOST_JUDGED, _MOST_WATCHED = 400, 300
+"""Pairs compared on, pairs that say when training ends."""
 
 _WATCHED = 0.1
-_QUESTIONS_UNTIL, _POOL_UNTIL, _STATES_UNTIL, _NEGATIVES_UNTIL, _TRAINED_UNTIL = 0.3, 0.45, 0.65, 0.75, 0.92
-"""Shares of the time by when each step ends."""
+_QUESTIONS_UNTIL, _TRAINED_UNTIL = 0.3, 0.92
+"""Shares of the time by when each step ends; see also `portions`."""
 
-_CHUNK = 128
 _MOST_QUESTIONS = 1000
 _PLAN, _STATES = "plan.json", "states"
-
-
-@dataclass
-class _Sides:
-    """The pairs by what they are for, and the passages that queries are asked among."""
-
-    training: OwnPairs
-    watched: OwnPairs
-    judged: OwnPairs
-    pool: dict[int, str] = field(default_factory=dict)
-    negatives: int = 0
 
 
 def adapt_collection(
@@ -153,7 +139,9 @@ class _Adaptation:
             report=lambda done, total: self.work.report(done, total, "passages", "read"),
         )
         self._require_enough(own)
-        ground = Ground.of(self._spec(), self.models, device=self.parts.settings.device)
+        ground = Ground.of(
+            spec_over(self.head, self.collection.encoder, self.models), self.models, device=self.parts.settings.device
+        )
         place = self._place(ground)
         plan = self._plan(place, ground, own)
         pairs = self._with_questions(own, resumed=plan is not None)
@@ -164,29 +152,17 @@ class _Adaptation:
             _forget(place)
         sides = self._sides(pairs)
         cache = ground.cache(place / _STATES, self.limit_bytes)
-        self._make_states(cache, sides, plan)
-        negatives = self._negatives(cache, sides, plan)
-        self._put_down(place, ground, own, pairs, sides)
-        return self._compared(ground, encoder, cache, place, pairs, sides, negatives)
-
-    def _negatives(self, cache: StateCache, sides: _Sides, plan: dict[str, Any] | None) -> list[str | None]:
-        """A hard negative for each pair to train on, as far as there is time for its states."""
+        portions = Portions(cache, self.work, self._until, self.limit_bytes, self.settings.seed, plan, self.notices)
+        portions.make(sides)
         found = hard_negatives(
             self.parts.catalog,
             self.collection.id,
             sides.training,
             report=lambda done, total: self.work.report(done, total, "pairs", "negatives"),
         )
-        different = list(dict.fromkeys(text for text in found if text is not None))
-        if plan is not None:
-            different = different[: plan["negatives"]]
-            self._ensure(cache, different, cache.passage_prefix, "passages")
-            made = different
-        else:
-            made = list(self._ensured(cache, different, _NEGATIVES_UNTIL))
-        sides.negatives = len(made)
-        there = set(made)
-        return [text if text in there else None for text in found]
+        negatives = portions.negatives(sides, found)
+        self._put_down(place, ground, own, pairs, sides)
+        return self._compared(ground, encoder, cache, place, pairs, sides, negatives)
 
     def _compared(
         self,
@@ -195,7 +171,7 @@ class _Adaptation:
         cache: StateCache,
         place: Path,
         pairs: OwnPairs,
-        sides: _Sides,
+        sides: Sides,
         negatives: Sequence[str | None],
     ) -> HeadOutcome:
         name = "own documents"
@@ -213,7 +189,7 @@ class _Adaptation:
         comparisons = arena.comparisons(before, after, lambda done, total: self.work.check())
         state_bytes = cache.bytes
         shutil.rmtree(place / _STATES, ignore_errors=True)
-        better = comparisons[0].gain.value > 0
+        better = comparisons[0].gain.value > 0 and self._is_new(ground, result.best_step)
         self.seconds |= {
             "states": cache.seconds, "training": result.seconds, "all": time.monotonic() - self._started
         }  # fmt: skip
@@ -225,6 +201,11 @@ class _Adaptation:
         )  # fmt: skip
         return _with_command(outcome, self.collection)
 
+    def _is_new(self, ground: Ground, best_step: int) -> bool:
+        """Whether there is another head than before: one that nothing was learned for gains by rounding only."""
+        own = dict(EncoderSpec.parse(self.collection.encoder).parameters).get("head", "none")
+        return best_step > 0 or ground.head not in ("none", own)
+
     def _require_enough(self, pairs: OwnPairs) -> None:
         documents = len(pairs.groups)
         if len(pairs) < LEAST_PAIRS or documents < LEAST_DOCUMENTS:
@@ -233,32 +214,6 @@ class _Adaptation:
                 f"least {LEAST_PAIRS} of {LEAST_DOCUMENTS} are needed: index more documents, or train on a labelled "
                 "file with --data."
             )
-
-    def _spec(self) -> str:
-        """The head's spec with its backbone, and with the head to go on from."""
-        asked, own = EncoderSpec.parse(self.head), EncoderSpec.parse(self.collection.encoder)
-        if asked.name not in NAMES:
-            return self.head
-        while own.backbone is None and "encoder" in (inner := dict(own.parameters)):
-            own = EncoderSpec.parse(inner["encoder"])
-        spec = EncoderSpec(asked.name, asked.backbone or own.backbone, asked.parameters)
-        if asked.parameters and set(dict(asked.parameters)) != {"graph"}:
-            return str(spec)
-        before = self._head_before(spec, own)
-        # The head brings its own parameters along.
-        return str(spec) if before is None else str(EncoderSpec(spec.name, spec.backbone, (("head", before),)))
-
-    def _head_before(self, spec: EncoderSpec, own: EncoderSpec) -> str | None:
-        from ...encoders.heads.checkpoint import find_head, shipped_head
-
-        graph = dict(spec.parameters).get("graph")
-        hash = dict(own.parameters).get("head", "none")
-        same = (own.name, own.backbone) == (spec.name, spec.backbone) and hash != "none"
-        if same and (graph is None or find_head(hash, self.models).config.parameters.get("graph") == graph):
-            return hash
-        if spec.backbone is None or spec.name not in ("glot", "ilse"):
-            return None
-        return shipped_head(spec.name, self.models.weights_sha256(spec.backbone), graph)
 
     def _place(self, ground: Ground) -> Path:
         name = f"collection-{self.collection.id}-{ground.config.method}"
@@ -285,7 +240,7 @@ class _Adaptation:
         plan = json.loads(path.read_bytes())
         return plan if plan["facts"] == json.loads(json.dumps(self._facts(ground, own))) else None
 
-    def _put_down(self, place: Path, ground: Ground, own: OwnPairs, pairs: OwnPairs, sides: _Sides) -> None:
+    def _put_down(self, place: Path, ground: Ground, own: OwnPairs, pairs: OwnPairs, sides: Sides) -> None:
         from ...encoders.whole_files import write_whole
 
         plan = {
@@ -298,7 +253,7 @@ class _Adaptation:
         write_whole(place / _PLAN, json.dumps(plan, indent=1).encode() + b"\n")
 
     def _with_questions(self, own: OwnPairs, *, resumed: bool) -> OwnPairs:
-        reason = self._why_no_questions() if self.questions else ""
+        reason = why_none(self.parts, self.collection, self.models, self.decoder) if self.questions else ""
         if not self.questions or reason:
             self.notices += [f"No questions were written: {reason}."] if reason else []
             return own
@@ -314,15 +269,7 @@ class _Adaptation:
         self.seconds["questions"] = time.monotonic() - began
         return own.with_pairs([*own.pairs, *written.pairs])
 
-    def _why_no_questions(self) -> str:
-        if not self.models.present(self.decoder):
-            return f"the decoder {self.decoder} is not on this machine (`slotrag models pull {self.decoder}`)"
-        entry, language = catalogue.find(self.decoder), main_language(self.parts.catalog, self.collection)
-        if entry is not None and language and not entry.knows(language):
-            return f"the decoder {self.decoder} does not write the documents' language ({language})"
-        return ""
-
-    def _sides(self, pairs: OwnPairs) -> _Sides:
+    def _sides(self, pairs: OwnPairs) -> Sides:
         seed = self.settings.seed
         rest, held = pairs.split(self.settings.held_out, seed)
         training, watched = rest.split(_WATCHED, seed + 1)
@@ -333,83 +280,10 @@ class _Adaptation:
                 f"out ({len(judged)}, at least {_LEAST_JUDGED}); index more documents, or train on a labelled file "
                 "with --data."
             )
-        return _Sides(
+        return Sides(
             training.shuffled(seed),
-            _first(watched.shuffled(seed), _MOST_WATCHED),
-            _first(judged, _MOST_JUDGED),
-        )
-
-    def _make_states(self, cache: StateCache, sides: _Sides, plan: dict[str, Any] | None) -> None:
-        """Run the backbone over what is needed and over as much more as there is time for."""
-        judged, watched = sides.judged.pairs, sides.watched.pairs
-        needed = [pair.query for pair in (*judged, *watched)]
-        self._ensure(cache, needed, cache.query_prefix, "queries")
-        own = {pair.passage_id: sides.judged.passages[pair.passage_id].input for pair in judged}
-        positives = [pair.positive for pair in (*judged, *watched)]
-        self._ensure(cache, [*own.values(), *positives], cache.passage_prefix, "passages")
-        sides.pool = own | self._others(cache, sides, plan)
-        training = sides.training
-        if plan is not None:
-            training = _first(training, plan["training"])
-            self._ensure(cache, [pair.query for pair in training.pairs], cache.query_prefix, "queries")
-            self._ensure(cache, [pair.positive for pair in training.pairs], cache.passage_prefix, "passages")
-        else:
-            training = self._as_many(cache, training)
-        sides.training = training
-
-    def _others(self, cache: StateCache, sides: _Sides, plan: dict[str, Any] | None) -> dict[int, str]:
-        """Further passages to look among, of any document, as many as there is time for."""
-        passages = sides.judged.passages
-        own = {pair.passage_id for pair in sides.judged.pairs}
-        seen = {passages[number].text_hash for number in own}
-        order = sorted((number for number in passages if number not in own), key=lambda n: passages[n].text_hash)
-        random.Random(self.settings.seed).shuffle(order)
-        others: dict[int, str] = {}
-        most = _MOST_OTHERS if plan is None else plan["pool"] - len(own)
-        for number in order:
-            if len(others) < most and passages[number].text_hash not in seen:
-                seen.add(passages[number].text_hash)
-                others[number] = passages[number].input
-        if plan is not None:
-            self._ensure(cache, list(others.values()), cache.passage_prefix, "passages")
-            return others
-        made = set(self._ensured(cache, list(others.values()), _POOL_UNTIL))
-        return {number: text for number, text in others.items() if text in made}
-
-    def _as_many(self, cache: StateCache, training: OwnPairs) -> OwnPairs:
-        """The first of the pairs, as many as there are time and room for."""
-        done = 0
-        for at in range(0, len(training), _CHUNK):
-            if at and (time.monotonic() > self._until(_STATES_UNTIL) or 0.9 * self.limit_bytes < cache.bytes):
-                self.notices.append(
-                    f"{done:,} of {len(training):,} pairs were used: there was no more time or room for the others "
-                    "(--minutes)."
-                )
-                break
-            chunk = training.pairs[at : at + _CHUNK]
-            cache.ensure([pair.query for pair in chunk], prefix=cache.query_prefix, check=self.work.check)
-            cache.ensure([pair.positive for pair in chunk], prefix=cache.passage_prefix, check=self.work.check)
-            done = at + len(chunk)
-            self.work.report(done, len(training), "pairs", "states")
-        return _first(training, done)
-
-    def _ensured(self, cache: StateCache, texts: Sequence[str], share: float) -> Iterator[str]:
-        """Texts whose states are there, made in portions until `share` of the time is over."""
-        different = list(dict.fromkeys(texts))
-        for at in range(0, len(different), _CHUNK):
-            if at and (time.monotonic() > self._until(share) or 0.95 * self.limit_bytes < cache.bytes):
-                return
-            chunk = different[at : at + _CHUNK]
-            cache.ensure(chunk, prefix=cache.passage_prefix, check=self.work.check)
-            self.work.report(at + len(chunk), len(different), "passages", "states")
-            yield from chunk
-
-    def _ensure(self, cache: StateCache, texts: list[str], prefix: str, unit: str) -> None:
-        cache.ensure(
-            texts,
-            prefix=prefix,
-            report=lambda done, total: self.work.report(done, total, unit, "states"),
-            check=self.work.check,
+            first(watched.shuffled(seed), _MOST_WATCHED),
+            first(judged, _MOST_JUDGED),
         )
 
     def _in_portions(self, encoder: Encoder) -> Any:
@@ -417,9 +291,9 @@ class _Adaptation:
 
         def encode(texts: Sequence[str]) -> np.ndarray:
             rows = []
-            for at in range(0, len(texts), _CHUNK):
+            for at in range(0, len(texts), CHUNK):
                 self.work.report(at, len(texts), "passages", "evaluate")
-                rows.append(encoder.encode_documents(list(texts[at : at + _CHUNK])))
+                rows.append(encoder.encode_documents(list(texts[at : at + CHUNK])))
             return np.concatenate(rows)
 
         return encode
@@ -434,15 +308,12 @@ class _Adaptation:
         return found
 
 
-def _first(pairs: OwnPairs, most: int) -> OwnPairs:
-    return pairs.with_pairs(pairs.pairs[:most])
-
-
 def _forget(place: Path) -> None:
-    """Delete a run that cannot go on, but for states, which are still those of their texts."""
+    """Delete a run that cannot go on; its states may be of documents that are no more."""
+    shutil.rmtree(place / _STATES, ignore_errors=True)
     if place.is_dir():
         for path in place.iterdir():
-            if path.name != _STATES and path.is_file():
+            if path.is_file():
                 path.unlink()
 
 

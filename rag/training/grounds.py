@@ -41,6 +41,8 @@ class Ground:
     config : HeadConfig
     start : mapping of str to array, or None
         First weights; None for new ones.
+    head : str
+        The hash of the head that these are of, or ``none``.
     max_length : int
         Tokens of one input, special tokens included.
     facts : dict
@@ -55,6 +57,7 @@ class Ground:
     start: Mapping[str, np.ndarray] | None
     max_length: int
     facts: dict[str, Any]
+    head: str = "none"
 
     @classmethod
     def of(cls, spec: str, models: ModelStore, *, device: str = "auto") -> Ground:
@@ -103,7 +106,7 @@ class Ground:
         length = settings.length(language_model)
         return cls(
             parsed.name, settings, language_model, config, checkpoint.weights if checkpoint is not None else None,
-            length, settings.facts(models, length),
+            length, settings.facts(models, length), before,
         )  # fmt: skip
 
     @property
@@ -139,6 +142,34 @@ class Ground:
         """The encoder's spec under a trained head, which brings its own parameters along."""
         own = {} if self.settings.dtype == "float32" else {"dtype": self.settings.dtype}
         return str(EncoderSpec(self.name, self.settings.backbone, tuple({**own, "head": hash}.items())))
+
+
+def spec_over(head: str, encoder: str, models: ModelStore) -> str:
+    """The spec of a head to adapt to a collection: over the backbone of its `encoder`, where the head names none.
+
+    Unless `head` says how the head is to be (``graph`` apart), the training goes on from the collection's own head
+    where that is of the same kind, else from the one that ships for the backbone.
+    """
+    asked, own = EncoderSpec.parse(head), EncoderSpec.parse(encoder)
+    while own.backbone is None and "encoder" in (inner := dict(own.parameters)):
+        own = EncoderSpec.parse(inner["encoder"])
+    spec = EncoderSpec(asked.name, asked.backbone or own.backbone, asked.parameters)
+    if asked.name not in ("glot", "ilse") or not set(dict(asked.parameters)) <= {"graph"}:
+        return str(spec)
+    before = _head_before(spec, own, models)
+    # The head brings its own parameters along.
+    return str(spec) if before is None else str(EncoderSpec(spec.name, spec.backbone, (("head", before),)))
+
+
+def _head_before(spec: EncoderSpec, own: EncoderSpec, models: ModelStore) -> str | None:
+    from ...encoders.heads.checkpoint import find_head, shipped_head
+
+    graph = dict(spec.parameters).get("graph")
+    hash = dict(own.parameters).get("head", "none")
+    same = (own.name, own.backbone) == (spec.name, spec.backbone) and hash != "none"
+    if same and (graph is None or find_head(hash, models).config.parameters.get("graph") == graph):
+        return hash
+    return shipped_head(spec.name, models.weights_sha256(spec.backbone or DEFAULT_BACKBONE), graph)
 
 
 def _default(checkpoint: HeadCheckpoint | None) -> str:

@@ -14,10 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...encoders.backbones import catalogue
 from ...encoders.transformations import Transformation, prompt_version
 from ...encoders.variants import MemoryVariants, Step, VariantStore, Watch, variant_key, watching
 from ..diversity import words_of
 from ..encoder_shelf import CatalogVariants
+from ..language_share import main_language
 from ..passages import input_hash
 from ..query import Request
 from ..retrieval import Retriever
@@ -158,6 +160,16 @@ def write_questions(
         VariantWriter(load, manner).write(list(tasks.values()), store, each=1)
     found = _kept(tasks, manner, store)
     return _filtered(parts, collection, passages, found, report, check)
+
+
+def why_none(parts: Parts, collection: CollectionRecord, models: ModelStore, decoder: str) -> str:
+    """Why no questions can be written, as half a sentence; empty where they can. It fetches nothing."""
+    if not models.present(decoder):
+        return f"the decoder {decoder} is not on this machine (`slotrag models pull {decoder}`)"
+    entry, language = catalogue.find(decoder), main_language(parts.catalog, collection)
+    if entry is not None and language and not entry.knows(language):
+        return f"the decoder {decoder} does not write the documents' language ({language})"
+    return ""
 
 
 def _manner(weights: str, tokenizer: str, seed: int) -> Manner:

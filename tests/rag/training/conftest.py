@@ -13,7 +13,7 @@ from slotrag.rag.library import Library
 from slotrag.rag.settings import Settings
 
 THINGS = ["wing", "plate", "tunnel", "library", "report", "table", "machine", "question", "meeting", "code"]
-WORDS = "heat layer speed angle flat distance grows measured stands documents answers written numbers supersonic".split()
+WORDS = ["heat", "layer", "speed", "angle", "flat", "distance", "grows", "measured", "stands", "written", "numbers"]
 
 
 def text(number: int) -> str:
