@@ -65,10 +65,10 @@ class FreshStates:
         return head_inputs(self._language_model, self._tokens.ids(texts, prefix), self._config)
 
     def lengths(self, texts: Sequence[str], *, prefix: str = "") -> list[int]:
-        states = 1 if self._config.inputs == "tokens" else self._config.layers + 1
-        if self._config.inputs == "layers":
-            return [states] * len(texts)
-        return [states * len(tokens) for tokens in self._tokens.ids(texts, prefix)]
+        states, mask = self.batch(texts, prefix=prefix)
+        if mask is None:
+            return [states.shape[1]] * len(texts)
+        return [count * (states.shape[1] if states.dim() == 4 else 1) for count in mask.sum(dim=1).tolist()]
 
 
 def open_cache(folder: Path, language_model: FrozenLM, config: HeadConfig, **options) -> StateCache:

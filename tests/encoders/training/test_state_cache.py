@@ -30,8 +30,12 @@ def bert(tiny_model):
 
 @pytest.mark.parametrize(("method", "parameters"), METHODS)
 @pytest.mark.parametrize("prefix", ["", "ask "])
-def test_states_come_back_as_they_were_within_float16(bert, tmp_path, method, parameters, prefix):
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_states_come_back_as_they_were_within_float16(tiny_model, tmp_path, kind, method, parameters, prefix):
+    """Those of a causal model without its first token."""
+    bert = FrozenLM.load(tiny_model(kind), device="cpu")
     config = configured(bert, method, **parameters)
+    assert config.sink == (kind == "bert")
     cache = open_cache(tmp_path, bert, config)
     cache.ensure(TEXTS, prefix=prefix)
     order = [4, 0, 3, 3, 2, 5]
@@ -63,6 +67,7 @@ def test_each_text_is_computed_once_and_across_openings(bert, tmp_path):
     assert bert.forward_seconds > spent
     assert len(open_cache(tmp_path, bert, configured(bert, "glot", layer=1))) == 0
     assert open_cache(tmp_path, bert, configured(bert, "ilse")).key != cache.key
+    assert open_cache(tmp_path, bert, configured(bert, "glot", sink=False)).key != cache.key
 
 
 def test_a_text_that_was_not_made_is_asked_for_in_vain(bert, tmp_path):

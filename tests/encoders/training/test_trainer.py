@@ -109,9 +109,7 @@ def test_training_from_the_cache_is_training_from_fresh_states(bert, tmp_path, m
     vectors = []
     for result in (cached, fresh):
         module.load_state_dict({name: torch.tensor(array) for name, array in result.weights.items()})
-        vectors.append(
-            TextVectors(module, FreshStates(bert, config), torch.device("cpu")).looked_at(scored(8).first, "")
-        )
+        vectors.append(looking.looked_at(scored(8).first, ""))
     assert (vectors[0] * vectors[1]).sum(axis=1).min() > 0.999
 
 
@@ -158,8 +156,8 @@ def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(attention, state
             break
         train_head(attention, examples, states, settings=SMALL, run=run)
         assert kept(run.path) == kept(tmp_path / "whole"), f"stopped at call {calls}"
-        calls += 3
-    assert stopped > 8
+        calls += 4
+    assert stopped >= 4
 
 
 def test_a_run_that_is_stopped_again_and_again_gets_there(attention, states, tmp_path):
@@ -309,8 +307,8 @@ def test_what_has_nothing_to_learn_is_measured(bert, tmp_path):
 def test_another_run_in_the_same_folder_is_refused(attention, states, tmp_path):
     run = RunFolder(tmp_path)
     train_head(attention, scored(32), states, settings=SMALL, run=run)
-    with pytest.raises(RunMismatch, match=r"settings\.seed"):
-        train_head(attention, scored(32), states, settings=replace(SMALL, seed=4), run=run)
+    with pytest.raises(RunMismatch, match=r"settings\.learning_rate"):
+        train_head(attention, scored(32), states, settings=replace(SMALL, learning_rate=1.0), run=run)
     with pytest.raises(RunMismatch, match="sha256"):
         train_head(attention, scored(32, seed=2), states, settings=SMALL, run=run)
     with pytest.raises(RunMismatch, match="start"):
@@ -330,7 +328,7 @@ def test_training_goes_on_from_given_weights(attention, states, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_is_told(attention, states, tmp_path):
-    settings = replace(SMALL, learning_rate=1e38)
+    settings = replace(SMALL, learning_rate=3e37)
     with pytest.raises(Diverged, match="smaller learning rate"):
         train_head(attention, scored(32), states, settings=settings, run=RunFolder(tmp_path))
 
