@@ -1,5 +1,7 @@
 """Rows behind a shared prefix: the same tokens alone, in batches, in any order and with look-up; greedy as generate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
