@@ -260,7 +260,7 @@ cache = open_cache(sys.argv[3], bert, configured(bert, "ilse", over="glot"))
 text = lambda number: f"{number} " + "wind heat plate " * 13
 cache.ensure([text(number) for number in range(40)])
 before = most = private()
-texts = [text(number) for number in range(40, 1600)]
+texts = [text(number) for number in range(40, 3600)]
 def check():
     global most
     most = max(most, private())
@@ -278,6 +278,6 @@ def test_memory_does_not_grow_with_the_cache(tiny_model, tmp_path):
     support = Path(__file__).parents[2] / "support"
     command = [sys.executable, "-c", MEASURED, str(support), str(tiny_model("bert")), str(tmp_path)]
     grown, size = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-    assert size > 20e6
+    assert size > 40e6
     # What waits to be written (8 MiB, and the joined copy of it) and a few batches.
-    assert grown < size * 0.9 and grown < 28e6
+    assert grown < 28e6, f"{grown} bytes for a cache of {size}"
