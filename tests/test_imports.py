@@ -22,8 +22,11 @@ ALLOWED = {
     "tui": {"rag", "encoders"},
 }
 HEAVY = {"torch", "transformers", "faiss"}
-NETWORKS = {f"slotrag.encoders.heads.{name}" for name in ("glot", "ilse", "simple")}
-"""Modules of torch networks, imported only where one is built."""
+NETWORKS = {
+    *(f"slotrag.encoders.heads.{name}" for name in ("glot", "ilse", "simple")),
+    *(f"slotrag.encoders.training.{name}" for name in ("losses", "mean_pooling")),
+}
+"""Modules of torch networks and what they are trained by, imported only where one is built."""
 HEAVY_FOR_HELP = HEAVY | {"textual", "langchain", "langchain_core", "sqlalchemy", "alembic", "numpy", "rich"}
 
 

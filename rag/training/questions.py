@@ -30,7 +30,7 @@ from .pairs import OwnPair, OwnPassage, holds
 if TYPE_CHECKING:
     from ...encoders.backbones.frozen import FrozenLM
     from ...encoders.backbones.store import ModelStore
-    from ...encoders.variant_writer import Manner, Task
+    from ...encoders.variant_prompts import Manner, Task
     from ...storage.records import CollectionRecord
     from ..index_run import Parts
 
@@ -135,7 +135,8 @@ def write_questions(
         The decoder is missing or cannot write, or the collection's encoder is not what it was.
     """
     from ...encoders.backbones.frozen import FrozenLM
-    from ...encoders.variant_writer import Task, VariantWriter
+    from ...encoders.variant_prompts import Task
+    from ...encoders.variant_writer import VariantWriter
 
     excerpts = _excerpts(parts, passages, most, seed)
     tasks = {
@@ -173,7 +174,7 @@ def why_none(parts: Parts, collection: CollectionRecord, models: ModelStore, dec
 
 
 def _manner(weights: str, tokenizer: str, seed: int) -> Manner:
-    from ...encoders.variant_writer import Manner
+    from ...encoders.variant_prompts import Manner
 
     return Manner(
         generator=f"{weights} {tokenizer}",
