@@ -24,8 +24,15 @@ from .variants import VariantStore
 if TYPE_CHECKING:
     import numpy as np
 
-MEASURED = ""
-"""What is known of the gain, said with the estimate before a long run: measured facts only, empty without any."""
+MEASURED = (
+    "Written by smollm2-135m, variants made the vectors worse on 250 pairs of STS-B (Spearman with prompteol .784 "
+    "without, .758 with 8 variants; with mean .878 and .826); a larger generator may do better."
+)
+"""What is known of the gain, said with the estimate before a long run: measured facts only.
+
+`tests/benchmarks/variants.py` on STS-B's dev part: m = 0, 2, 4, 8 gave .784, .747, .743, .758 with
+``encoder=(prompteol@smollm2-135m)`` and .878, .827, .823, .826 with ``encoder=(mean@minilm-l6)``.
+"""
 
 _QUANTILE = 0.99
 
