@@ -82,7 +82,8 @@ def test_on_a_collection_and_indexed_anew_on_consent(command: Command, collectio
     found = value(command(*arguments, "--yes", "--json"))
     after = value(command("status", "--json"))["collections"][0]
     assert found["against"] == before["encoder"] and found["pairs"]["sentence"] > 10
-    assert found["kept"] == (found["gain"] > 0)
+    # A head that never left its start is not kept either, whatever rounding makes of it.
+    assert not found["kept"] or found["gain"] > 0
     assert after["encoder"] == (found["spec"] if found["kept"] else before["encoder"])
     assert after["passages"] == before["passages"]
     assert command("search", "machine 3", "--mode", "dense")[0] == 0

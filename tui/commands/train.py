@@ -245,7 +245,7 @@ def _show(invocation: Invocation, outcome: HeadOutcome, *, as_json: bool) -> Non
         (
             ("before", outcome.against),
             ("after", f"{outcome.method}, {outcome.parameters:,} parameters, {outcome.steps:,} steps"),
-            ("gain", f"{outcome.gain:+.4f}: {'kept' if outcome.kept else 'not kept, since it is no better'}"),
+            ("gain", f"{outcome.gain:+.4f}: {_verdict(outcome)}"),
             ("trained on", _trained_on(outcome)),
             ("time", seconds),
             ("disk", f"{size(outcome.state_bytes)} of states while it ran, {size(outcome.head_bytes)} for the head"),
@@ -253,6 +253,12 @@ def _show(invocation: Invocation, outcome: HeadOutcome, *, as_json: bool) -> Non
             *((("use", f"--encoder {_quoted(outcome.spec)}"),) if outcome.spec is not None else ()),
         )
     )
+
+
+def _verdict(outcome: HeadOutcome) -> str:
+    if outcome.kept:
+        return "kept"
+    return "not kept, since it " + ("has learned nothing" if outcome.gain > 0 else "is no better")
 
 
 def _trained_on(outcome: HeadOutcome) -> str:

@@ -28,7 +28,8 @@ def test_a_head_is_kept_where_it_is_better(own_library: Library, tmp_path: Path)
     before = own_library.search("the wing 10", mode="dense").hits
     outcome = adapt(own_library, run=tmp_path / "run", progress=told.append)
     assert outcome.against == own_library.status().collections[0].encoder
-    assert outcome.kept == (outcome.gain > 0)
+    # A head that never left its start is not kept either, whatever rounding makes of it.
+    assert not outcome.kept or outcome.gain > 0
     overall = outcome.comparisons[0]
     assert overall.items >= 10 and overall.gain.low <= overall.gain.value <= overall.gain.high
     assert overall.gain.value == pytest.approx(overall.after.value - overall.before.value)
