@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import SlotragError, UsageError
+from .named_files import DIGITS, NamedFiles, canonical, is_name, name_of
 from .whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -26,12 +24,11 @@ if TYPE_CHECKING:
     from .postprocessing import Postprocessing
 
 FOLDER = "calibrations"
-RETRIEVAL_MEASURE = "ndcg@10"
 """Where they lie below the model cache, and below this package for those that ship with it."""
+RETRIEVAL_MEASURE = "ndcg@10"
+"""The measure of a calibration that was chosen by retrieval."""
 
 _SCHEMA = 1
-_HASH_DIGITS = 16
-_HASH = re.compile(f"[0-9a-f]{{{_HASH_DIGITS}}}")
 _SHIPPED = Path(__file__).parent / FOLDER
 
 
@@ -45,6 +42,16 @@ class CalibrationDamaged(SlotragError):
 
 class CalibrationMismatch(UsageError):
     """A calibration was made for another encoder or for other weights."""
+
+
+_FILES = NamedFiles(
+    "calibration",
+    _SCHEMA,
+    # And "postprocessing", which may be null.
+    {"encoder": str, "backbone_weights": str, "parameters": dict, "measured": dict, "data": dict},
+    CalibrationDamaged,
+    "calibrate again",
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Calibration:
     @property
     def hash(self) -> str:
         """First 16 hex digits of the sha256 of `to_bytes`: what a spec names."""
-        return _hash_of(self.to_bytes())
+        return name_of(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The file's content: canonical JSON, the same bytes for equal calibrations.
@@ -87,18 +94,17 @@ class Calibration:
         TypeError, ValueError
             `measured` or `data` hold what JSON cannot (an object, not a number, a key that is no text).
         """
-        value = {
-            "schema": _SCHEMA,
-            "encoder": self.encoder,
-            "backbone_weights": self.backbone_weights,
-            "parameters": dict(self.parameters),
-            "postprocessing": _packed(self.postprocessing),
-            "measured": self.measured,
-            "data": self.data,
-        }
-        _require_text_keys(value)
-        line = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        return line.encode("ascii") + b"\n"
+        return canonical(
+            {
+                "schema": _SCHEMA,
+                "encoder": self.encoder,
+                "backbone_weights": self.backbone_weights,
+                "parameters": dict(self.parameters),
+                "postprocessing": _packed(self.postprocessing),
+                "measured": self.measured,
+                "data": self.data,
+            }
+        )
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Calibration:
@@ -109,8 +115,13 @@ class Calibration:
         CalibrationDamaged
             It is not that, or of a later version of slotrag.
         """
-        value = _parsed(content)
+        return cls._of(_FILES.parsed(content))
+
+    @classmethod
+    def _of(cls, value: Mapping[str, Any]) -> Calibration:
         parameters = value["parameters"]
+        if "postprocessing" not in value:
+            raise CalibrationDamaged("The calibration has no proper 'postprocessing'; calibrate again.")
         if not all(isinstance(key, str) and isinstance(text, str) for key, text in parameters.items()):
             raise CalibrationDamaged("The calibration's parameters are not texts; make it again.")
         return cls(
@@ -146,28 +157,17 @@ def find_calibration(hash: str, models: ModelStore) -> Calibration:
     CalibrationDamaged
         Its content is not what its name says.
     """
-    if not _HASH.fullmatch(hash):
+    if not is_name(hash):
         raise CalibrationMissing(
-            f"{hash!r} is no calibration: it is named by {_HASH_DIGITS} hex digits, as `slotrag encoders calibrate` "
-            "writes them, or is none"
+            f"{hash!r} is no calibration: it is named by {DIGITS} hex digits, as `slotrag encoders calibrate` writes "
+            "them, or is none"
         )
-    places = (models.folder / FOLDER, _SHIPPED)
-    for folder in places:
-        path = folder / f"{hash}.json"
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise CalibrationDamaged(f"The calibration {path} cannot be read ({error.strerror}).") from error
-        if _hash_of(content) != hash:
-            raise CalibrationDamaged(
-                f"The calibration {path} was changed: its content is not what its name says; delete it and calibrate "
-                "again, or write calibration=none."
-            )
-        return Calibration.from_bytes(content)
+    cache = models.folder / FOLDER
+    found = _FILES.find(hash, (cache, _SHIPPED))
+    if found is not None:
+        return Calibration._of(found[1])
     raise CalibrationMissing(
-        f"the calibration {hash} is not on this machine: copy its file {hash}.json into {places[0]}, or write "
+        f"the calibration {hash} is not on this machine: copy its file {hash}.json into {cache}, or write "
         "calibration=none for the plain encoder"
     )
 
@@ -191,7 +191,7 @@ def save_calibration(calibration: Calibration, models: ModelStore) -> Path:
     """
     content = calibration.to_bytes()
     folder = models.folder / FOLDER
-    path = folder / f"{_hash_of(content)}.json"
+    path = folder / f"{name_of(content)}.json"
     try:
         write_whole(path, content)
     except OSError as error:
@@ -206,38 +206,9 @@ def save_calibration(calibration: Calibration, models: ModelStore) -> Path:
 def _shipped() -> dict[tuple[str, str], str]:
     return {
         (value["encoder"], value["backbone_weights"]): name
-        for name, value in _shipped_values()
+        for name, value in _FILES.all(_SHIPPED)
         if value["measured"].get("measure") == RETRIEVAL_MEASURE
     }
-
-
-def _shipped_values() -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted(_SHIPPED.glob("*.json")):
-        yield path.stem, _parsed(path.read_bytes())
-
-
-def _hash_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
-
-
-def _parsed(content: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(content)
-    except ValueError as error:
-        raise CalibrationDamaged(f"The calibration is not JSON ({error}); make it again.") from error
-    version = value.get("schema") if isinstance(value, dict) else None
-    if version != _SCHEMA:
-        raise CalibrationDamaged(
-            f"The calibration is of form {version}, this slotrag reads form {_SCHEMA}; update slotrag or calibrate "
-            "again."
-        )
-    forms = {"encoder": str, "backbone_weights": str, "parameters": dict, "measured": dict, "data": dict}
-    for name, form in forms.items():
-        if not isinstance(value.get(name), form):
-            raise CalibrationDamaged(f"The calibration has no proper {name!r}; make it again.")
-    if "postprocessing" not in value:
-        raise CalibrationDamaged("The calibration has no proper 'postprocessing'; make it again.")
-    return value
 
 
 def _packed(postprocessing: Postprocessing | None) -> dict[str, Any] | None:
@@ -261,15 +232,3 @@ def _unpacked(value: Any) -> Postprocessing | None:
         return Postprocessing.from_bytes(statistics)
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise CalibrationDamaged(f"The calibration's statistics cannot be read ({error}); make it again.") from error
-
-
-def _require_text_keys(value: object) -> None:
-    """JSON turns the key 1 into "1" in silence, so that a file would not be what was hashed."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a key is text, not {key!r}")
-            _require_text_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _require_text_keys(inner)

@@ -8,9 +8,7 @@ modules' inner workings.
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError, UsageError
 from ..backbones.safetensors_file import float32_bytes
+from ..named_files import DIGITS, NamedFiles, canonical, is_name, name_of
 from ..whole_files import write_whole
 from .configuration import HeadConfig
 
@@ -31,8 +30,6 @@ FOLDER = "heads"
 """Where they lie below the model cache."""
 
 _SCHEMA = 1
-_HASH_DIGITS = 16
-_HASH = re.compile(f"[0-9a-f]{{{_HASH_DIGITS}}}")
 _SHIPPED = Path(__file__).parent / "shipped"
 _FIELDS = {
     "head": dict,
@@ -57,6 +54,9 @@ class HeadDamaged(SlotragError):
 
 class HeadMismatch(UsageError):
     """A head was made for another method, backbone, tokenizer or graph."""
+
+
+_FILES = NamedFiles("head", _SCHEMA, _FIELDS, HeadDamaged, "train it again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class HeadCheckpoint:
     @property
     def hash(self) -> str:
         """First 16 hex digits of the sha256 of `to_json_bytes`: what a spec names."""
-        return _sha256(self.to_json_bytes())[:_HASH_DIGITS]
+        return name_of(self.to_json_bytes())
 
     @cached_property
     def weights_bytes(self) -> bytes:
@@ -113,22 +113,20 @@ class HeadCheckpoint:
         TypeError, ValueError
             `training` or `measured` hold what JSON cannot (an object, not a number, a key that is no text).
         """
-        value = {
-            "schema": _SCHEMA,
-            "head": self.config.to_json(),
-            "backbone_weights": self.backbone_weights,
-            "tokenizer": self.tokenizer,
-            "query_prefix": self.query_prefix,
-            "passage_prefix": self.passage_prefix,
-            "max_length": self.max_length,
-            "training": self.training,
-            "measured": self.measured,
-            "weights_sha256": self.weights_sha256,
-        }
-        line = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        if json.loads(line) != _listed(value):
-            raise TypeError("training and measured hold something that JSON does not give back as it was")
-        return line.encode("ascii") + b"\n"
+        return canonical(
+            {
+                "schema": _SCHEMA,
+                "head": self.config.to_json(),
+                "backbone_weights": self.backbone_weights,
+                "tokenizer": self.tokenizer,
+                "query_prefix": self.query_prefix,
+                "passage_prefix": self.passage_prefix,
+                "max_length": self.max_length,
+                "training": self.training,
+                "measured": self.measured,
+                "weights_sha256": self.weights_sha256,
+            }
+        )
 
     def require_for(self, method: str, *, backbone_weights: str, tokenizer: str) -> None:
         """Refuse to serve another method or backbone than it was made for. Raises `HeadMismatch`."""
@@ -196,15 +194,14 @@ def find_head(hash: str, models: ModelStore) -> HeadCheckpoint:
     HeadDamaged
         A file's content is not what its name says.
     """
-    if not _HASH.fullmatch(hash):
+    if not is_name(hash):
         raise HeadMissing(
-            f"{hash!r} is no head: it is named by {_HASH_DIGITS} hex digits, as `slotrag train` writes them, or is none"
+            f"{hash!r} is no head: it is named by {DIGITS} hex digits, as `slotrag train` writes them, or is none"
         )
     cache = models.folder / FOLDER
-    for folder in (cache, _SHIPPED):
-        content = _read(folder / f"{hash}.json")
-        if content is not None:
-            return _from_files(folder / f"{hash}.json", content)
+    found = _FILES.find(hash, (cache, _SHIPPED))
+    if found is not None:
+        return _with_weights(*found)
     raise HeadMissing(
         f"the head {hash} is not on this machine: copy its files {hash}.json and {hash}.safetensors into {cache}, or "
         "write head=none for the untrained one"
@@ -256,32 +253,25 @@ def weights_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
 @lru_cache(maxsize=1)
 def _shipped() -> dict[tuple[str, str, str | None], str]:
     found: dict[tuple[str, str, str | None], str] = {}
-    for name, value in _shipped_values():
+    for name, value in _FILES.all(_SHIPPED):
         head = value["head"]
         key = (head["method"], value["backbone_weights"], _graph(head["method"], head["parameters"].get("graph")))
         found.setdefault(key, name)
     return found
 
 
-def _shipped_values() -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted(_SHIPPED.glob("*.json")):
-        yield path.stem, _parsed(path, path.read_bytes())
-
-
 def _graph(method: str, graph: str | None) -> str | None:
     return (graph or "cayley") if method == "ilse" else None
 
 
-def _from_files(path: Path, content: bytes) -> HeadCheckpoint:
-    if _sha256(content)[:_HASH_DIGITS] != path.stem:
-        raise _changed(path)
-    value = _parsed(path, content)
+def _with_weights(path: Path, value: Mapping[str, Any]) -> HeadCheckpoint:
+    """The head whose JSON lies at `path`, with the weights beside it."""
     weights_path = path.with_suffix(".safetensors")
-    weights = _read(weights_path)
+    weights = _FILES.read(weights_path)
     if weights is None:
         raise HeadDamaged(f"The head {path} lacks its weights; copy {weights_path.name} beside it, or train it again.")
     if _sha256(weights) != value["weights_sha256"]:
-        raise _changed(weights_path)
+        raise _FILES.changed(weights_path)
     from safetensors.numpy import load
 
     try:
@@ -293,43 +283,6 @@ def _from_files(path: Path, content: bytes) -> HeadCheckpoint:
         weights=load(weights),
         **{name: value[name] for name in _FIELDS if name not in ("head", "weights_sha256")},
     )
-
-
-def _parsed(path: Path, content: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(content)
-    except ValueError as error:
-        raise HeadDamaged(f"The head {path} is not JSON ({error}); train it again.") from error
-    version = value.get("schema") if isinstance(value, dict) else None
-    if version != _SCHEMA:
-        raise HeadDamaged(f"The head {path} is of form {version}, not {_SCHEMA}; update slotrag or train it again.")
-    for name, form in _FIELDS.items():
-        if not isinstance(value.get(name), form):
-            raise HeadDamaged(f"The head {path} has no proper {name!r}; train it again.")
-    return value
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise HeadDamaged(f"The head's file {path} cannot be read ({error.strerror}).") from error
-
-
-def _changed(path: Path) -> HeadDamaged:
-    return HeadDamaged(
-        f"The head's file {path} was changed: its content is not what its name says; delete it and train or copy the "
-        "head again, or write head=none."
-    )
-
-
-def _listed(value: object) -> object:
-    """`value` with tuples and other mappings as JSON gives them back."""
-    if isinstance(value, Mapping):
-        return {key: _listed(inner) for key, inner in value.items()}
-    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _sha256(content: bytes) -> str:

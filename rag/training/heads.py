@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...encoders.backbones.store import ModelStore
     from ...encoders.training.examples import Examples
+    from ...encoders.training.results import TrainingResult, TrainingStep
     from ...encoders.training.state_cache import StateCache
-    from ...encoders.training.trainer import TrainingResult, TrainingStep
 
 MEAN_POOLING = "mean pooling"
 RUNS = "training"

@@ -122,7 +122,7 @@ def test_the_shipped_one_is_found_by_encoder_and_weights(tmp_path, monkeypatch):
 
 
 def test_what_ships_is_sound_and_there_once(store):
-    values = list(module._shipped_values())
+    values = list(module._FILES.all(module._SHIPPED))
     for name, _ in values:
         assert find_calibration(name, store).hash == name
     served = [(value["encoder"], value["backbone_weights"], value["measured"]["measure"]) for _, value in values]

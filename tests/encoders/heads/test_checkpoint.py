@@ -215,7 +215,7 @@ def test_shipped_heads_are_found_by_method_graph_and_backbone(
 
 def test_every_shipped_head_is_whole_and_the_only_one_of_its_kind(models: ModelStore) -> None:
     kinds = set()
-    for name, _ in module._shipped_values():
+    for name, _ in module._FILES.all(module._SHIPPED):
         head = find_head(name, models)
         load_module(head)
         kind = (head.config.method, head.backbone_weights, head.config.parameters.get("graph"))

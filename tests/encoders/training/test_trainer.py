@@ -20,9 +20,11 @@ from slotrag.encoders.heads.heads import build_head
 from slotrag.encoders.training.examples import Labelled, ScoredPairs, TooFewExamples
 from slotrag.encoders.training.loop import Diverged
 from slotrag.encoders.training.measures import spearman
+from slotrag.encoders.training.results import TrainingStep
 from slotrag.encoders.training.run_folder import RunFolder, RunMismatch
+from slotrag.encoders.training.settings import TrainingSettings
 from slotrag.encoders.training.sources import TextVectors
-from slotrag.encoders.training.trainer import TrainingSettings, TrainingStep, train_head
+from slotrag.encoders.training.trainer import train_head
 
 SMALL = TrainingSettings(epochs=2, batch=8, learning_rate=5e-3, held_out=0.25, check_every=2, patience=9)
 
@@ -206,7 +208,8 @@ sys.path.insert(0, sys.argv[1])
 from head_training import configured, open_cache, scored
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.training.run_folder import RunFolder
-from slotrag.encoders.training.trainer import TrainingSettings, train_head
+from slotrag.encoders.training.settings import TrainingSettings
+from slotrag.encoders.training.trainer import train_head
 bert = FrozenLM.load(sys.argv[2], device="cpu")
 config = configured(bert, "attention", layer=0)
 checks = 0
