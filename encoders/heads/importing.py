@@ -7,7 +7,6 @@ gives; what does not fit is refused. An imported head computes what the authors'
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,6 +262,11 @@ def _one_file(path: Path) -> Path:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    # Nothing is unpickled here: this is how `torch.load` refuses what is more than weights.
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -271,11 +275,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         content = _unpickled(path)
     except OSError as error:
         raise ImportRefused(f"{path} cannot be read ({error.strerror or error})") from error
-    except Exception as error:
-        from safetensors import SafetensorError
-
-        if not isinstance(error, pickle.UnpicklingError | SafetensorError | RuntimeError | EOFError | ValueError):
-            raise
+    except (UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ImportRefused(f"{path} holds no weights that can be read safely ({reason})") from error
     if not isinstance(content, Mapping):
