@@ -44,6 +44,28 @@ def pairs(first: torch.Tensor, second: torch.Tensor, scores: torch.Tensor) -> to
     return functional.mse_loss((first * second).sum(dim=-1), scores)
 
 
+def ranking(first: torch.Tensor, second: torch.Tensor, scores: torch.Tensor, *, scale: float) -> torch.Tensor:
+    """Cosines in the order of the scores (CoSENT): log(1 + sum of exp(scale * (cosine of i - cosine of j))).
+
+    The sum is over all i and j of the batch with a score of i below that of j. What all cosines have in common plays no
+    part in it: vectors may share a direction that keeps every cosine high, on which `pairs` spends itself.
+
+    Parameters
+    ----------
+    first, second : float32, shape (batch, dimension), unit rows
+    scores : float32, shape (batch,)
+        By whatever scale; pairs of equal scores have no order.
+    scale : float
+        Inverse temperature.
+    """
+    cosines = (first * second).sum(dim=-1)
+    # Row i, column j.
+    wrong = scale * (cosines[:, None] - cosines[None, :])
+    ordered = scores[:, None] < scores[None, :]
+    logits = wrong.masked_fill(~ordered, float("-inf")).flatten()
+    return torch.logsumexp(torch.cat([logits.new_zeros(1), logits]), dim=0)
+
+
 def retrieval(
     queries: torch.Tensor,
     passages: torch.Tensor,

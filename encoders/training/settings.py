@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from ... import UsageError
+
+PAIR_LOSSES = ("ranking", "cosine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,10 @@ class TrainingSettings:
     seed : int
         Of the head's first weights, of the parting, of the order and of dropout.
     scale : float
-        Inverse temperature of InfoNCE, and what a classifier's outputs are multiplied by.
+        Inverse temperature of InfoNCE and of ``ranking``, and what a classifier's outputs are multiplied by.
+    pair_loss : str
+        Of scored pairs: ``ranking`` (CoSENT: the cosines in the order of the scores) or ``cosine`` (the squared
+        difference of cosine and score, as GLOT's and ILSE's authors train).
     symmetric : bool
         InfoNCE from passages to queries too, as GLOT's authors train (arXiv 2603.03389).
     candidates : int
@@ -47,6 +53,7 @@ class TrainingSettings:
     most_held_out: int = 2000
     seed: int = 0
     scale: float = 20.0
+    pair_loss: Literal["ranking", "cosine"] = "ranking"
     symmetric: bool = False
     candidates: int = 4000
     check_every: int = 0
@@ -61,5 +68,7 @@ class TrainingSettings:
         for name in ("learning_rate", "scale"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name} is above 0, not {getattr(self, name)}.")
+        if self.pair_loss not in PAIR_LOSSES:
+            raise UsageError(f"pair_loss is {' or '.join(PAIR_LOSSES)}, not {self.pair_loss!r}.")
         if not 0 < self.held_out < 1:
             raise UsageError(f"held_out is above 0 and below 1, not {self.held_out}.")

@@ -9,7 +9,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ... import UsageError
 from . import measures
@@ -27,6 +27,7 @@ class TaskSettings:
     """What tasks need of the settings: see `trainer.TrainingSettings`."""
 
     scale: float
+    pair_loss: Literal["ranking", "cosine"]
     symmetric: bool
     candidates: int
     seed: int
@@ -73,7 +74,7 @@ def task_for(train: Examples, held_out: Examples, *, dimension: int, settings: T
     if isinstance(train, Labelled) and isinstance(held_out, Labelled):
         return Classification(train, held_out, dimension, settings)
     if isinstance(train, ScoredPairs) and isinstance(held_out, ScoredPairs):
-        return Similarity(train, held_out)
+        return Similarity(train, held_out, settings)
     if isinstance(train, Queries) and isinstance(held_out, Queries):
         return Retrieval(train, held_out, settings)
     raise TypeError(f"{type(held_out).__name__} cannot be held out from {type(train).__name__}")
@@ -126,10 +127,10 @@ class Similarity(Task):
 
     measure = "spearman"
 
-    def __init__(self, train: ScoredPairs, held_out: ScoredPairs) -> None:
+    def __init__(self, train: ScoredPairs, held_out: ScoredPairs, settings: TaskSettings) -> None:
         import torch
 
-        self._train, self._held_out = train, held_out
+        self._train, self._held_out, self._settings = train, held_out, settings
         least, most = min(train.scores), max(train.scores)
         if not least < most:
             raise UsageError(f"All pairs of {train.name} have the score {least}; two different scores are needed.")
@@ -146,7 +147,11 @@ class Similarity(Task):
 
         first, second = (_at(texts, rows) for texts in (self._train.first, self._train.second))
         units = vectors([*first, *second], vectors.source.passage_prefix)
-        return losses.pairs(units[: len(rows)], units[len(rows) :], self._scores[list(rows)].to(vectors.device))
+        scores = self._scores[list(rows)].to(vectors.device)
+        first, second = units[: len(rows)], units[len(rows) :]
+        if self._settings.pair_loss == "cosine":
+            return losses.pairs(first, second, scores)
+        return losses.ranking(first, second, scores, scale=self._settings.scale)
 
     def measured(self, vectors: TextVectors, check: Check) -> dict[str, float]:
         import numpy as np

@@ -188,6 +188,7 @@ class _Training:
     def _tasks(self, dimension: int) -> dict[str, Task]:
         settings = TaskSettings(
             scale=self._settings.scale,
+            pair_loss=self._settings.pair_loss,
             symmetric=self._settings.symmetric,
             candidates=self._settings.candidates,
             seed=self._settings.seed,

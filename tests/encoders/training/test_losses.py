@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,35 @@ def test_pairs_is_the_squared_difference_of_cosine_and_score():
     assert float(found) == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.parametrize("scores", [[0.0, 1.0, 1.0, 2.5, 5.0], [0.0, 1.0, 0.0, 1.0, 0.0], [3.0] * 5])
+def test_ranking_is_the_log_of_what_stands_in_the_wrong_order(scores):
+    first, second = units(5), units(5, seed=1)
+    cosines = (first.astype(np.float64) * second).sum(axis=1)
+    wrong = sum(
+        math.exp(20.0 * (cosines[low] - cosines[high]))
+        for low in range(5)
+        for high in range(5)
+        if scores[low] < scores[high]
+    )
+    found = losses.ranking(torch.from_numpy(first), torch.from_numpy(second), torch.tensor(scores), scale=20.0)
+    assert float(found) == pytest.approx(math.log(1.0 + wrong), rel=1e-5, abs=1e-6)
+
+
+def test_ranking_does_not_see_what_all_vectors_share():
+    """A common direction halves every difference of cosines and moves their mean; the squared difference follows."""
+    first, second, scores = torch.from_numpy(units(6)), torch.from_numpy(units(6, seed=1)), torch.linspace(0, 1, 6)
+    shared = [torch.cat([rows, torch.ones(6, 1)], dim=1) / math.sqrt(2) for rows in (first, second)]
+    one, other = losses.ranking(first, second, scores, scale=10.0), losses.ranking(*shared, scores, scale=20.0)
+    assert float(one) == pytest.approx(float(other), rel=1e-5)
+    assert float(losses.pairs(first, second, scores)) != pytest.approx(float(losses.pairs(*shared, scores)), rel=0.1)
+
+
+def test_equal_scores_teach_nothing():
+    first = torch.from_numpy(units(4)).requires_grad_()
+    losses.ranking(first, torch.from_numpy(units(4, seed=1)), torch.full((4,), 0.5), scale=20.0).backward()
+    assert first.grad is not None and float(first.grad.abs().max()) == 0.0
+
+
 def test_classification_is_the_cross_entropy_of_scaled_outputs():
     rows, labels = units(7), np.array([0, 1, 2, 0, 1, 2, 2])
     classifier = torch.nn.Linear(8, 3)
@@ -87,7 +117,7 @@ class Given:
 
 
 HELD_OUT = Queries(["held"], ["held passage"])
-SETTINGS = TaskSettings(scale=20.0, symmetric=False, candidates=10, seed=0)
+SETTINGS = TaskSettings(scale=20.0, pair_loss="ranking", symmetric=False, candidates=10, seed=0)
 
 
 def expected_loss(rows: list[tuple[str, str, list[str]]]) -> float:
@@ -127,7 +157,7 @@ def test_what_answers_a_query_elsewhere_or_is_the_query_is_no_negative_either():
 
 def test_symmetric_asks_from_passages_to_queries_too():
     train = Queries(["a", "b", "c"], ["one", "two", "two"])
-    symmetric = TaskSettings(scale=20.0, symmetric=True, candidates=10, seed=0)
+    symmetric = replace(SETTINGS, symmetric=True)
     rows = [0, 1, 2]
     there = float(Retrieval(train, HELD_OUT, SETTINGS).loss(rows, Given()))  # pyright: ignore[reportArgumentType]
     both = float(Retrieval(train, HELD_OUT, symmetric).loss(rows, Given()))  # pyright: ignore[reportArgumentType]
