@@ -80,13 +80,11 @@ class Study:
     def cells(self, columns: Mapping[str, int]) -> dict[tuple[str, str], list[float]]:
         """The measures by head and column; a column is a number of texts a label."""
         names = heads_for(self._arguments.heads, self._backbone)
-        found: dict[tuple[str, str], list[float]] = {(TITLES.get(name, name), ""): [] for name in names}
+        found: dict[tuple[str, str], list[float]] = {(TITLES[name], ""): [] for name in names}
         # The heads with the same inputs one after the other: memory holds one kind of states at a time.
         for name in sorted(names, key=lambda name: _ORDER.index(self._backbone.config(name).inputs)):
             for column, shots in columns.items():
-                found[TITLES.get(name, name), column] = [
-                    self._measure(name, shots, seed) for seed in self._arguments.seeds
-                ]
+                found[TITLES[name], column] = [self._measure(name, shots, seed) for seed in self._arguments.seeds]
         return found
 
     def _measure(self, name: str, shots: int, seed: int) -> float:

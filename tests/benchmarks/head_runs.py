@@ -48,7 +48,8 @@ HEADS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Method and parameters by the name that a row has."""
 
-TITLES = {
+TITLES: Mapping[str, str] = {
+    **{name: name for name in HEADS},
     "last-layer": "last layer (mean)", "best-layer": "best single layer", "first": "first token", "last": "last token",
     "mix": "scalar mix", "attention": "attention (AdaPool)", "dwatt": "DWAtt", "mlp": "MLP on the last layer",
     "glot": "GLOT", "cayley": "ILSE cayley", "fc": "ILSE fc", "set": "ILSE set", "cayley-glot": "ILSE cayley over GLOT",
@@ -95,8 +96,8 @@ class InMemory:
         ]
         self._layers: torch.Tensor | None = None
         if groups[0][1] is None:
-            self._layers = torch.cat([states for states, _ in groups])
-            self._lengths = torch.full((len(texts),), self._layers.shape[1])
+            self._layers = layers = torch.cat([states for states, _ in groups])
+            self._lengths = torch.full((len(texts),), layers.shape[1])
             return
         # Tokens stand first, so that ragged texts of many layers lie one after the other too.
         rows = [
