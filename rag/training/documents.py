@@ -39,6 +39,8 @@ _SENTENCE_TOKENS = range(3, 41)
 _REST_TOKENS = 8
 """Least content tokens of what is left of a passage."""
 
+_START = 250
+
 
 def own_pairs(
     catalog: Catalog,
@@ -120,9 +122,11 @@ def _pairs_of(
     if heading and _says_enough(body):
         yield pair("heading", heading, body)
     fit = _fit_sentences(record.text)
-    inner = [(query, rest) for query, rest in fit if _says_enough(rest) and not holds(rest, query)]
-    if inner:
-        query, rest = draw.choice(inner)
+    # The first that will do in a random order: looking at all of them would read the passage once for each.
+    drawn = draw.sample(fit, len(fit))
+    inner = next(((query, rest) for query, rest in drawn if _says_enough(rest) and not holds(rest, query)), None)
+    if inner is not None:
+        query, rest = inner
         yield pair("sentence", query, encoder_input(record.context, rest))
     if fit and following is not None and following.heading == record.heading and _says_enough(following.text):
         query, positive = fit[-1][0], encoder_input(following.context, following.text)
@@ -156,7 +160,8 @@ def _fit_sentences(text: str) -> list[tuple[str, str]]:
 
 
 def _says_enough(text: str) -> bool:
-    return len(content_tokens(text)) >= _REST_TOKENS
+    # The start of nearly every passage says enough already.
+    return any(len(content_tokens(part)) >= _REST_TOKENS for part in (text[:_START], text))
 
 
 def _telling(pairs: Sequence[OwnPair]) -> list[OwnPair]:
