@@ -60,7 +60,7 @@ def test_the_best_check_with_its_classifier_is_measured(bert, tmp_path) -> None:
     assert measured(trained, config.dimension, parts[0], parts[1], source, BUDGET) == trained.held_out
     row = run("attention", config, parts, test, source, BUDGET)
     assert row["measure"] > 0.5
-    assert 0 < row["best_step"] <= row["steps"]
+    assert 0 < row["best_step"] <= row["last_step"]
 
 
 def test_the_best_layer_is_chosen_on_the_held_out_part(bert, tmp_path) -> None:
@@ -92,6 +92,11 @@ def test_a_finished_run_is_not_made_again(tmp_path) -> None:
     assert rows.made(key, lambda: pytest.fail("made again"))["measure"] == 0.5
     rows.made({**key, "seed": 1}, lambda: {"measure": 0.25})
     assert [json.loads(line)["seed"] for line in path.read_text(encoding="utf-8").splitlines()] == [0, 1]
+
+
+def test_an_outcome_does_not_change_the_key_of_its_run(tmp_path) -> None:
+    with pytest.raises(ValueError, match="both have seed"):
+        Rows(tmp_path / "rows.jsonl").made({"seed": 0}, lambda: {"seed": 1})
 
 
 def test_a_table_of_means_and_deviations() -> None:

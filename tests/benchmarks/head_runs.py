@@ -170,7 +170,7 @@ def train(
     return Trained(
         kept.eval(), classifier, position.best.measure,
         {
-            "held_out": round(position.best.measure, 5), "best_step": position.best_step, "steps": position.step,
+            "held_out": round(position.best.measure, 5), "best_step": position.best_step, "last_step": position.step,
             "stopped": position.stopped, "parameters": sum(weights.numel() for weights in module.parameters()),
             "seconds": round(time.perf_counter() - started, 1),
         },
@@ -252,7 +252,10 @@ class Rows:
         """The row with the values of `key`, made where there is none."""
         row = self.find(key)
         if row is None:
-            row = {**key, **make()}
+            found = make()
+            if clash := key.keys() & found.keys():
+                raise ValueError(f"a run's outcome and its key both have {', '.join(clash)}")
+            row = {**key, **found}
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
