@@ -131,12 +131,18 @@ class Loop:
             else None
         )
         self._best: dict[str, np.ndarray] = {}
+        self._best_classifiers: dict[str, np.ndarray] = {}
         self._epoch: tuple[int, list[tuple[str, list[int]]]] = (-1, [])
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The module's weights at the best check."""
         return dict(self._best)
+
+    @property
+    def classifiers(self) -> dict[str, np.ndarray]:
+        """The classifiers' weights at the best check: ``NUMBER.weight`` and ``NUMBER.bias`` by the task's number."""
+        return dict(self._best_classifiers)
 
     def run(
         self,
@@ -244,6 +250,7 @@ class Loop:
         if position.step == 0 or measure > position.best.measure:
             position.best_step = position.step
             self._best = _arrays(self._module.state_dict())
+            self._best_classifiers = _arrays(self._classifiers.state_dict())
         if self._optimiser is None:
             position.stopped = NOTHING
         elif sum(check.step > position.best_step for check in position.curve) >= self._settings.patience:
@@ -257,6 +264,7 @@ class Loop:
         tensors = {f"head.{name}": value for name, value in _arrays(self._module.state_dict()).items()}
         tensors |= {f"classifiers.{name}": value for name, value in _arrays(self._classifiers.state_dict()).items()}
         tensors |= {f"best.{name}": value for name, value in self._best.items()}
+        tensors |= {f"best classifiers.{name}": value for name, value in self._best_classifiers.items()}
         if self._optimiser is not None:
             for number, moments in self._optimiser.state_dict()["state"].items():
                 tensors |= {f"adam.{number}.{name}": value for name, value in _arrays(moments).items()}
@@ -269,6 +277,7 @@ class Loop:
         self._module.load_state_dict(_tensors(_below(tensors, "head.")))
         self._classifiers.load_state_dict(_tensors(_below(tensors, "classifiers.")))
         self._best = _below(tensors, "best.")
+        self._best_classifiers = _below(tensors, "best classifiers.")
         if self._optimiser is not None:
             moments: dict[int, dict[str, torch.Tensor]] = {}
             for name, value in _tensors(_below(tensors, "adam.")).items():

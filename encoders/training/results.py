@@ -56,6 +56,9 @@ class TrainingResult:
     ----------
     weights : dict of str to array
         The head's, at the best check; float32.
+    classifiers, baseline_classifiers : dict of str to array
+        What was learned of labels over the head and over mean pooling: ``NUMBER.weight``, shape (labels, dimension),
+        and ``NUMBER.bias``, by the number of the set of examples; the labels are in the order of their texts.
     measure : float
         On the held-out part at the best check: the mean of the tasks' deciding measures (accuracy of labels,
         Spearman's correlation of pairs, nDCG@10 of queries).
@@ -77,6 +80,8 @@ class TrainingResult:
     """
 
     weights: dict[str, np.ndarray]
+    classifiers: dict[str, np.ndarray]
+    baseline_classifiers: dict[str, np.ndarray]
     measure: float
     measures: dict[str, float]
     baseline: float
@@ -94,6 +99,7 @@ class TrainingResult:
         return self.measure - self.baseline
 
     def to_json(self) -> dict[str, Any]:
-        """All but the weights."""
-        return {**{name: value for name, value in vars(self).items() if name not in ("weights", "curve")},
+        """All but the arrays."""
+        arrays = ("weights", "classifiers", "baseline_classifiers")
+        return {**{name: value for name, value in vars(self).items() if name not in (*arrays, "curve")},
                 "curve": [asdict(check) for check in self.curve]}  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from ... import SlotragError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+_LOCK = ".lock"
 _CONFIG, _METRICS, _RESULT = "config.json", "metrics.jsonl", "result.json"
 _TENSORS, _STATE = "state.safetensors", "state.json"
 _KEY = "slotrag"
@@ -50,10 +52,11 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self._is_held = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within it no other process trains in the folder.
+        """Within it no other process trains in the folder; the object that holds it may take it again.
 
         Raises
         ------
@@ -62,17 +65,41 @@ class RunFolder:
         """
         from filelock import FileLock, Timeout
 
+        if self._is_held:
+            yield
+            return
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock", thread_local=False)
+        lock = FileLock(self.path / _LOCK, thread_local=False)
         try:
             lock.acquire(timeout=0)
         except Timeout:
             raise RunBusy(f"Another process trains in {self.path}; wait for it, or give another folder.") from None
+        self._is_held = True
         try:
             yield
         finally:
+            self._is_held = False
             lock.release()
+
+    def clear(self) -> None:
+        """Delete all that is in the folder. The caller holds it, and goes on doing so.
+
+        Raises
+        ------
+        RunDamaged
+            Something cannot be deleted.
+        """
+        try:
+            for path in self.path.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif path.name != _LOCK:
+                    path.unlink()
+        except OSError as error:
+            raise RunDamaged(
+                f"{error.filename or self.path} cannot be deleted ({error.strerror}); delete the folder {self.path}."
+            ) from error
 
     def begin(self, configuration: Mapping[str, Any]) -> None:
         """Write down what is trained, or see that the run that is there is the same.

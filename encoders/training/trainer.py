@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
 from . import loop as looping
+from .baseline import Baseline, measured_baseline
 from .examples import Examples
 from .results import TrainingResult, TrainingStep
 from .run_folder import RunFolder
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..heads.configuration import HeadConfig
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 def train_head(
@@ -147,7 +148,7 @@ class _Training:
             baseline = self._baseline()
         else:
             tensors, numbers, clock = stored
-            baseline = numbers.pop("baseline")
+            baseline = Baseline.from_state(tensors, numbers.pop("baseline"))
             work.restore(tensors, numbers)
             if work.position.stopped in (None, looping.TIME):
                 self._make_states()
@@ -159,7 +160,8 @@ class _Training:
 
         def put_down() -> None:
             tensors, numbers = work.state()
-            run.save_state(tensors, {**numbers, "baseline": baseline}, {"seconds": round(seconds(), 3)})
+            more, compared = baseline.state()
+            run.save_state({**tensors, **more}, {**numbers, "baseline": compared}, {"seconds": round(seconds(), 3)})
             run.save_metrics([asdict(check) for check in work.position.curve])
 
         def checked() -> None:
@@ -221,31 +223,18 @@ class _Training:
             self._cache.ensure(texts, prefix=prefix, report=tell, check=self._check)
             done += len(texts)
 
-    def _baseline(self) -> dict[str, Any]:
-        """Measures of mean pooling, labels by a classifier that is trained on it under the same settings."""
-        from .mean_pooling import MeanPooling
+    def _baseline(self) -> Baseline:
+        def tell(step: int, steps: int, loss: float | None) -> None:
+            self._report(TrainingStep("baseline", step, steps, time.monotonic() - self._started, loss=loss))
 
-        module = MeanPooling().to(self._device)
-        deciding, measures = [], {}
-        for name, task in self._tasks(self._config.width).items():
-            work = self._loop(module, {name: task})
-            steps = work.steps if task.classifier is not None else 1
-
-            def tell(loss: float | None = None, work: looping.Loop = work, steps: int = steps) -> None:
-                spent = time.monotonic() - self._started
-                self._report(TrainingStep("baseline", work.position.step, steps, spent, loss=loss))
-
-            tell()
-            work.run(check=self._check, stepped=tell)
-            best = work.position.best
-            deciding.append(best.measure)
-            measures |= best.measures
-        return {"measure": sum(deciding) / len(deciding), "measures": measures}
+        return measured_baseline(
+            self._tasks(self._config.width), self._cache, self._settings, self._device, check=self._check, report=tell
+        )
 
     def _report_step(
         self,
         work: looping.Loop,
-        baseline: Mapping[str, Any],
+        baseline: Baseline,
         seconds: float,
         found: looping.Check | None,
         loss: float | None = None,
@@ -262,21 +251,23 @@ class _Training:
                 measure=None if found is None else found.measure,
                 measures=None if found is None else found.measures,
                 best=position.best.measure,
-                baseline=baseline["measure"],
+                baseline=baseline.measure,
             )
         )
 
     def _result(
-        self, work: looping.Loop, baseline: Mapping[str, Any], seconds: float, module: torch.nn.Module
+        self, work: looping.Loop, baseline: Baseline, seconds: float, module: torch.nn.Module
     ) -> TrainingResult:
         position = work.position
         assert position.stopped is not None
         return TrainingResult(
             weights=work.weights,
+            classifiers=work.classifiers,
+            baseline_classifiers=dict(baseline.classifiers),
             measure=position.best.measure,
             measures=dict(position.best.measures),
-            baseline=baseline["measure"],
-            baseline_measures=dict(baseline["measures"]),
+            baseline=baseline.measure,
+            baseline_measures=dict(baseline.measures),
             curve=list(position.curve),
             best_step=position.best_step,
             steps=position.step,

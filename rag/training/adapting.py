@@ -18,19 +18,22 @@ import numpy as np
 
 from ... import UsageError
 from ...encoders.spec import EncoderSpec
+from ...encoders.training.run_folder import RunFolder
 from ...encoders.training.settings import TrainingSettings
 from ..encoder_shelf import rebuild_command
 from ..evaluation.running import Run
 from ..events import CancelToken, ProgressListener
+from .carrying_out import concluded, trained, vectors_of
 from .comparing import Arena, Vectors
 from .documents import own_pairs
 from .grounds import Ground, spec_over
 from .hard_negatives import hard_negatives
-from .heads import RUNS, concluded, trained, vectors_of
 from .outcomes import DataUsed, HeadOutcome
 from .pairs import OwnPairs
+from .parting import LEAST_JUDGED, in_three
 from .portions import CHUNK, Portions, Sides, first
 from .questions import why_none, write_questions
+from .run_places import OwnRun
 
 if TYPE_CHECKING:
     from ...encoders.backbones.store import ModelStore
@@ -49,16 +52,14 @@ LIMIT_BYTES = 4 << 30
 LEAST_PAIRS, LEAST_DOCUMENTS = 40, 4
 """Below these nothing can be learned and told apart from chance."""
 
-_LEAST_JUDGED = 10
 _MOST_JUDGED, _MOST_WATCHED = 400, 300
 """Pairs compared on, pairs that say when training ends."""
 
-_WATCHED = 0.1
 _QUESTIONS_UNTIL, _TRAINED_UNTIL = 0.3, 0.92
 """Shares of the time by when each step ends; see also `portions`."""
 
 _MOST_QUESTIONS = 1000
-_PLAN, _STATES = "plan.json", "states"
+_PLAN = "plan.json"
 
 
 def adapt_collection(
@@ -92,7 +93,8 @@ def adapt_collection(
         By default the settings'.
     run : Path, optional
         The run's folder; by default one of the collection in the library's. A run that was broken off goes on, as long
-        as the documents are the same.
+        as the documents are the same. The frozen states lie in the library's in any case, so that they go with the
+        documents.
     limit_bytes : int
         Most that the frozen states may take on the disk meanwhile; they are deleted at the end.
 
@@ -101,7 +103,8 @@ def adapt_collection(
     slotrag.UsageError
         An unknown encoder or parameter, or too few documents.
     slotrag.SlotragError
-        A model is missing, the encoder is not the one that the collection was made with, or there is no room.
+        A model is missing, the encoder is not the one that the collection was made with, there is no room, or another
+        process adapts such a head to the collection.
     slotrag.rag.events.Cancelled
     """
     return _Adaptation(
@@ -142,16 +145,21 @@ class _Adaptation:
         ground = Ground.of(
             spec_over(self.head, self.collection.encoder, self.models), self.models, device=self.parts.settings.device
         )
-        place = self._place(ground)
+        own_run = OwnRun(self.parts.catalog, self.collection, ground.config.method)
+        with own_run.held():
+            return self._adapted(ground, encoder, own, own_run)
+
+    def _adapted(self, ground: Ground, encoder: Encoder, own: OwnPairs, own_run: OwnRun) -> HeadOutcome:
+        place = self.run or own_run.folder.path
         plan = self._plan(place, ground, own)
         pairs = self._with_questions(own, resumed=plan is not None)
         if plan is not None and plan["pairs"] != pairs.sha256:
             plan = None
         if plan is None and self.run is None:
             # Documents or settings are others than those of the run that was broken off.
-            _forget(place)
+            own_run.forget()
         sides = self._sides(pairs)
-        cache = ground.cache(place / _STATES, self.limit_bytes)
+        cache = ground.cache(own_run.states, self.limit_bytes)
         portions = Portions(cache, self.work, self._until, self.limit_bytes, self.settings.seed, plan, self.notices)
         portions.make(sides)
         found = hard_negatives(
@@ -162,14 +170,17 @@ class _Adaptation:
         )
         negatives = portions.negatives(sides, found)
         self._put_down(place, ground, own, pairs, sides)
-        return self._compared(ground, encoder, cache, place, pairs, sides, negatives)
+        run = own_run.folder if self.run is None else RunFolder(self.run)
+        outcome = self._compared(ground, encoder, cache, run, pairs, sides, negatives)
+        shutil.rmtree(own_run.states, ignore_errors=True)
+        return outcome
 
     def _compared(
         self,
         ground: Ground,
         encoder: Encoder,
         cache: StateCache,
-        place: Path,
+        run: RunFolder,
         pairs: OwnPairs,
         sides: Sides,
         negatives: Sequence[str | None],
@@ -177,7 +188,7 @@ class _Adaptation:
         name = "own documents"
         train = sides.training.examples(name, negatives)
         result, head = trained(
-            ground, [(train, sides.watched.examples(name))], cache, place, self.settings, self.work,
+            ground, [(train, sides.watched.examples(name))], cache, run, self.settings, self.work,
             limit_seconds=max(self._until(_TRAINED_UNTIL) - time.monotonic(), 1.0),
         )  # fmt: skip
         self.work.report(0, 2, "encoders", "evaluate")
@@ -188,15 +199,16 @@ class _Adaptation:
         self.work.report(2, 2, "encoders", "evaluate")
         comparisons = arena.comparisons(before, after, lambda done, total: self.work.check())
         state_bytes = cache.bytes
-        shutil.rmtree(place / _STATES, ignore_errors=True)
         better = comparisons[0].gain.value > 0 and self._is_new(ground, result.best_step)
         self.seconds |= {
             "states": cache.seconds, "training": result.seconds, "all": time.monotonic() - self._started
         }  # fmt: skip
-        used = DataUsed(name, "OwnPairs", pairs.sha256, train.licence, len(train), len(sides.judged))
+        used = DataUsed(
+            name, "OwnPairs", pairs.sha256, train.licence, len(train), len(sides.watched), len(sides.judged)
+        )
         outcome = concluded(
             ground, self.models, result, comparisons, [used],
-            against=self.collection.encoder, place=place, settings=self.settings, state_bytes=state_bytes,
+            against=self.collection.encoder, place=run.path, settings=self.settings, state_bytes=state_bytes,
             seconds=self.seconds, better=better, pairs=sides.training.shares, notices=self.notices,
         )  # fmt: skip
         return _with_command(outcome, self.collection)
@@ -214,10 +226,6 @@ class _Adaptation:
                 f"least {LEAST_PAIRS} of {LEAST_DOCUMENTS} are needed: index more documents, or train on a labelled "
                 "file with --data."
             )
-
-    def _place(self, ground: Ground) -> Path:
-        name = f"collection-{self.collection.id}-{ground.config.method}"
-        return self.run or self.parts.catalog.folder / RUNS / name
 
     def _until(self, share: float) -> float:
         return self._started + 60.0 * self.minutes * share
@@ -271,13 +279,12 @@ class _Adaptation:
 
     def _sides(self, pairs: OwnPairs) -> Sides:
         seed = self.settings.seed
-        rest, held = pairs.split(self.settings.held_out, seed)
-        training, watched = rest.split(_WATCHED, seed + 1)
-        judged = held.judged().shuffled(seed)
-        if len(judged) < _LEAST_JUDGED or not len(watched) or not len(training):
+        parts = in_three(pairs, self.settings.held_out, seed)
+        training, watched, judged = parts.training, parts.watched, parts.judged.judged().shuffled(seed)
+        if len(judged) < LEAST_JUDGED or not len(watched) or not len(training):
             raise UsageError(
                 f"The documents of collection {self.collection.name} cannot be parted so that enough pairs are held "
-                f"out ({len(judged)}, at least {_LEAST_JUDGED}); index more documents, or train on a labelled file "
+                f"out ({len(judged)}, at least {LEAST_JUDGED}); index more documents, or train on a labelled file "
                 "with --data."
             )
         return Sides(
@@ -306,15 +313,6 @@ class _Adaptation:
         for ids, vectors in keeper.vectors(self.collection, np.array(sorted(pool), dtype=np.int64)):
             found[[places[number] for number in ids.tolist()]] = vectors
         return found
-
-
-def _forget(place: Path) -> None:
-    """Delete a run that cannot go on; its states may be of documents that are no more."""
-    shutil.rmtree(place / _STATES, ignore_errors=True)
-    if place.is_dir():
-        for path in place.iterdir():
-            if path.is_file():
-                path.unlink()
 
 
 def _with_command(outcome: HeadOutcome, collection: CollectionRecord) -> HeadOutcome:

@@ -1,13 +1,13 @@
-"""How much better one encoder is than another on held-out examples, with its 95 % interval. It trains nothing.
+"""How much better one encoder is than another on judged examples, with its 95 % interval. It trains nothing.
 
-Texts are compared as a search compares them: queries with passages, by the cosine of their vectors.
+Texts are compared as a search compares them: queries with passages, by the cosine of their vectors. Labels are told by
+the classifiers that were trained with each.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 Encode = Callable[[Sequence[str]], np.ndarray]
 Report = Callable[[int, int], None]
 
-_NINETY_FIVE = 1.96
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One measure on held-out items, before and after.
+    """One measure on judged items, before and after.
 
     Attributes
     ----------
@@ -36,9 +34,9 @@ class Comparison:
     measure : str
         ``ndcg@10``, ``spearman`` or ``accuracy``.
     items : int
-        Held-out examples.
+        Judged examples.
     before, after, gain : Estimate
-        Of the encoder that is compared with, of the new one, and the difference, item by item where that is known.
+        Of the encoder that is compared with, of the new one, and the difference, item by item.
     """
 
     name: str
@@ -59,7 +57,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Arena:
-    """Held-out pairs of a collection and the passages among which each query looks for its own.
+    """Judged pairs of a collection and the passages among which each query looks for its own.
 
     Attributes
     ----------
@@ -118,49 +116,80 @@ class Arena:
         )
 
 
+@dataclass(frozen=True)
+class Classifier:
+    """A linear classifier over unit vectors, as a training leaves it.
+
+    Attributes
+    ----------
+    labels : list of str
+    weight : float32, shape (labels, dimension)
+    bias : float32, shape (labels,)
+    """
+
+    labels: Sequence[str]
+    weight: np.ndarray
+    bias: np.ndarray
+
+    def __call__(self, vectors: np.ndarray) -> list[str]:
+        """The label of each row."""
+        places: list[int] = (vectors @ self.weight.T + self.bias).argmax(axis=1).tolist()
+        return [self.labels[place] for place in places]
+
+
 def compared(
     train: Examples,
-    held_out: Examples,
+    judged: Examples,
     before: Vectors,
     after: Vectors,
     *,
-    accuracies: tuple[float, float],
+    classifiers: tuple[Classifier, Classifier] | None = None,
     candidates: int,
     report: Report = lambda done, total: None,
 ) -> Comparison:
-    """Two encoders on the held-out part of a labelled set.
+    """Two encoders on the judged part of a labelled set.
 
     Parameters
     ----------
-    accuracies : (float, float)
-        For labels: what classifiers over the vectors of the one and the other reached. Their interval is that of two
-        independent shares, which is wider than one over the same texts would be.
+    train : Examples
+        The part that was trained on, whose passages queries are asked among too.
+    classifiers : (Classifier, Classifier), optional
+        For labels: what was trained over the one and the other.
     candidates : int
-        Passages that queries are asked among, at most (the held-out ones in any case).
+        Passages that queries are asked among, at most (the judged ones in any case).
     """
-    if isinstance(held_out, Labelled):
-        return _of_labels(held_out, *accuracies)
-    if isinstance(held_out, ScoredPairs):
-        gold = np.asarray(held_out.scores)
-        values = [_cosines(held_out, vectors) for vectors in (before, after)]
+    if isinstance(judged, Labelled):
+        assert classifiers is not None
+        right = [
+            np.array(classifier(side.passages(judged.texts))) == np.array(judged.labels)
+            for classifier, side in zip(classifiers, (before, after), strict=True)
+        ]
+        return _of_items(judged, "accuracy", right, report)
+    if isinstance(judged, ScoredPairs):
+        gold = np.asarray(judged.scores)
+        values = [_cosines(judged, vectors) for vectors in (before, after)]
 
         def spearman(place: int, rows: np.ndarray) -> float:
             return measures.spearman(values[place][rows], gold[rows])
 
-        return _estimated(held_out, "spearman", spearman, report)
+        return _estimated(judged.name, len(judged), "spearman", spearman, report)
     assert isinstance(train, Queries)
-    found = [_ranked(train, held_out, vectors, candidates) for vectors in (before, after)]
-    asked = replace(held_out, queries=list(held_out.relevant()), positives=list(held_out.relevant()), negatives=None)
-    return _estimated(asked, "ndcg@10", lambda place, rows: float(found[place][rows].mean()), report)
+    return _of_items(judged, "ndcg@10", [_ranked(train, judged, side, candidates) for side in (before, after)], report)
+
+
+def _of_items(judged: Examples, measure: str, found: Sequence[np.ndarray], report: Report) -> Comparison:
+    """Of a measure that each item has: the means, and of the difference item by item."""
+    return _estimated(
+        judged.name, len(found[0]), measure, lambda place, rows: float(found[place][rows].mean()), report
+    )  # fmt: skip
 
 
 def _estimated(
-    held_out: Examples, measure: str, score: Callable[[int, np.ndarray], float], report: Report
+    name: str, items: int, measure: str, score: Callable[[int, np.ndarray], float], report: Report
 ) -> Comparison:
     """The three estimates of `score` of (0 before, 1 after) over rows."""
-    items = len(held_out)
     return Comparison(
-        held_out.name,
+        name,
         measure,
         items,
         bootstrap(lambda rows: score(0, rows), items, report=report),
@@ -169,29 +198,15 @@ def _estimated(
     )
 
 
-def _of_labels(held_out: Labelled, before: float, after: float) -> Comparison:
-    items = len(held_out)
-    spread = [share * (1 - share) / items for share in (before, after)]
-
-    def around(value: float, variance: float) -> Estimate:
-        half = _NINETY_FIVE * math.sqrt(variance)
-        return Estimate(value, value - half, value + half)
-
-    return Comparison(
-        held_out.name, "accuracy", items,
-        around(before, spread[0]), around(after, spread[1]), around(after - before, sum(spread)),
-    )  # fmt: skip
-
-
 def _cosines(pairs: ScoredPairs, vectors: Vectors) -> np.ndarray:
     both = vectors.passages([*pairs.first, *pairs.second])
     return (both[: len(pairs)] * both[len(pairs) :]).sum(axis=1)
 
 
-def _ranked(train: Queries, held_out: Queries, vectors: Vectors, candidates: int) -> np.ndarray:
-    """nDCG@10 of each held-out query among the held-out passages and those trained on."""
-    relevant = held_out.relevant()
-    own = held_out.passages()
+def _ranked(train: Queries, judged: Queries, vectors: Vectors, candidates: int) -> np.ndarray:
+    """nDCG@10 of each judged query among the judged passages and those trained on."""
+    relevant = judged.relevant()
+    own = judged.passages()
     known = set(own)
     others = [text for text in train.passages() if text not in known]
     pool = [*own, *others[: max(candidates - len(own), 0)]]

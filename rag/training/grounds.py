@@ -73,12 +73,7 @@ class Ground:
         from ...encoders.heads.checkpoint import find_head
         from ...encoders.heads.inputs import config_for
 
-        parsed = EncoderSpec.parse(spec)
-        if parsed.name not in NAMES:
-            raise UsageError(
-                f"there is no head to train for {parsed.name!r}{did_you_mean(parsed.name, NAMES)}; there are "
-                f"{', '.join(NAMES)}"
-            )
+        parsed = require_head(spec)
         backbone = parsed.backbone or DEFAULT_BACKBONE
         reader = parsed.reader()
         before = reader.text("head", "none")
@@ -142,6 +137,23 @@ class Ground:
         """The encoder's spec under a trained head, which brings its own parameters along."""
         own = {} if self.settings.dtype == "float32" else {"dtype": self.settings.dtype}
         return str(EncoderSpec(self.name, self.settings.backbone, tuple({**own, "head": hash}.items())))
+
+
+def require_head(spec: str) -> EncoderSpec:
+    """The spec read, which is to name an encoder with a head; nothing else of it is looked at, and nothing loaded.
+
+    Raises
+    ------
+    slotrag.UsageError
+        It names another encoder, or is none.
+    """
+    parsed = EncoderSpec.parse(spec)
+    if parsed.name not in NAMES:
+        raise UsageError(
+            f"there is no head to train for {parsed.name!r}{did_you_mean(parsed.name, NAMES)}; there are "
+            f"{', '.join(NAMES)}"
+        )
+    return parsed
 
 
 def spec_over(head: str, encoder: str, models: ModelStore) -> str:

@@ -1,6 +1,6 @@
 """Trains a head on labelled files: from the files to a saved head, kept only where it beats mean pooling.
 
-It knows no library. What is common with adapting a head to a collection (`adapting`) is here too.
+It knows no library; `carrying_out` has what is common with adapting a head to a collection (`adapting`).
 """
 
 from __future__ import annotations
@@ -9,33 +9,28 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ... import UsageError
 from ...encoders.training.settings import TrainingSettings
 from ..evaluation.running import Run
 from ..events import CancelToken, ProgressListener
-from .comparing import Comparison, Vectors, compared
-from .grounds import Ground
+from .carrying_out import concluded, trained, vectors_of
+from .comparing import Classifier, compared
+from .grounds import Ground, require_head
 from .labelled import read_examples
 from .outcomes import DataUsed, HeadOutcome
+from .parting import Parting, in_three, require_enough
+from .run_places import RUNS, STATES
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
     from ...encoders.backbones.store import ModelStore
     from ...encoders.training.examples import Examples
-    from ...encoders.training.results import TrainingResult, TrainingStep
-    from ...encoders.training.state_cache import StateCache
+    from ...encoders.training.results import TrainingResult
 
 MEAN_POOLING = "mean pooling"
-RUNS = "training"
-"""Where runs lie below the models folder, and those of a collection below the library's."""
-
-_STATES = "states"
 
 
 def train_from_file(
@@ -54,9 +49,10 @@ def train_from_file(
     progress: ProgressListener | None = None,
     cancel: CancelToken | None = None,
 ) -> HeadOutcome:
-    """Train a head on labelled files, and save it where it is better than mean pooling on a held-out part.
+    """Train a head on labelled files, and save it where it is better than mean pooling on a part set apart for that.
 
-    The held-out part also chooses when to stop: its measure is a little better than one on new data would be.
+    Each file is parted in three: what is trained on, what says when to stop, and what the head is judged on, which
+    neither has seen (see `parting`). `settings.held_out` is the share to judge on.
 
     Parameters
     ----------
@@ -82,7 +78,7 @@ def train_from_file(
     slotrag.rag.evaluation.errors.DatasetError
         A file cannot be read.
     slotrag.UsageError
-        An unknown encoder or parameter, too few examples, or a run folder of other settings.
+        An unknown encoder or parameter, too few examples to part them so, or a run folder of other settings.
     slotrag.SlotragError
         A model is missing, or there is no room for the states.
     slotrag.rag.events.Cancelled
@@ -93,26 +89,31 @@ def train_from_file(
     started = time.monotonic()
     if not paths:
         raise UsageError("Name at least one file to train on.")
+    # What can be told without reading anything comes first.
+    require_head(spec)
     work = Run(progress, cancel)
     parts = _parted([read_examples(path, columns=columns, licence=licence) for path in paths], settings)
     work.report(0, 1, "models", "load", spec)
     ground = Ground.of(spec, models, device=device)
     place = run or models.folder / RUNS / _run_name(ground, parts, settings)
-    cache = ground.cache(states or place / _STATES, limit_bytes)
-    result, head = trained(ground, parts, cache, place, settings, work, limit_seconds=_seconds(minutes))
+    cache = ground.cache(states or place / STATES, limit_bytes)
+    result, head = trained(
+        ground, [(part.training, part.watched) for part in parts], cache, place, settings, work,
+        limit_seconds=_seconds(minutes),
+    )  # fmt: skip
     before = vectors_of(MeanPooling(), cache, ground.device, work)
     after = vectors_of(head, cache, ground.device, work)
-    accuracies = _accuracies(result, len(parts))
     comparisons = [
         compared(
-            train, held, before, after, accuracies=accuracies[number], candidates=settings.candidates,
+            part.training, part.judged, before, after,
+            classifiers=_classifiers(result, number, part.training), candidates=settings.candidates,
             report=lambda done, total: work.report(done, total, "resamples"),
         )
-        for number, (train, held) in enumerate(parts)
+        for number, part in enumerate(parts)
     ]  # fmt: skip
     state_bytes = cache.bytes
     if states is None:
-        shutil.rmtree(place / _STATES, ignore_errors=True)
+        shutil.rmtree(place / STATES, ignore_errors=True)
     return concluded(
         ground, models, result, comparisons, _used(parts),
         against=MEAN_POOLING, place=place, settings=settings, state_bytes=state_bytes,
@@ -121,149 +122,45 @@ def train_from_file(
     )  # fmt: skip
 
 
-def trained(
-    ground: Ground,
-    parts: Sequence[tuple[Examples, Examples]],
-    cache: StateCache,
-    place: Path,
-    settings: TrainingSettings,
-    work: Run,
-    *,
-    limit_seconds: float | None,
-) -> tuple[TrainingResult, torch.nn.Module]:
-    """Train on parted examples in the run's folder `place`; the result, and the head with its best weights."""
-    import torch
-
-    from ...encoders.heads.heads import build_head
-    from ...encoders.training.run_folder import RunFolder
-    from ...encoders.training.trainer import train_head
-
-    result = train_head(
-        ground.config,
-        [train for train, _ in parts],
-        cache,
-        settings=settings,
-        run=RunFolder(place),
-        report=lambda step: tell(work, step),
-        check=work.check,
-        start=ground.start,
-        held_out=[held for _, held in parts],
-        device=ground.device,
-        limit_seconds=limit_seconds,
-    )
-    head = build_head(ground.config)
-    head.load_state_dict({name: torch.tensor(array) for name, array in result.weights.items()})
-    return result, head.eval().to(ground.device)
+def _parted(examples: Sequence[Examples], settings: TrainingSettings) -> list[Parting[Examples]]:
+    parts = []
+    for each in examples:
+        part = in_three(each, settings.held_out, settings.seed, most=settings.most_held_out)
+        require_enough(part, each.name)
+        parts.append(part)
+    return parts
 
 
-def tell(work: Run, step: TrainingStep) -> None:
-    """Report a training's step; a check comes with a line for the user."""
-    if step.phase == "states":
-        work.report(step.step, step.steps, "texts", "states")
-    elif step.phase == "baseline":
-        work.report(step.step, step.steps, "batches", "baseline")
-    else:
-        line = ""
-        if step.measure is not None:
-            line = (
-                f"epoch {step.epoch:.2f}: held out {step.measure:.4f} (best {step.best:.4f}, mean {step.baseline:.4f})"
-            )
-        work.report(step.step, step.steps, "batches", "train", line)
-
-
-def vectors_of(module: torch.nn.Module, cache: StateCache, device: str, work: Run) -> Vectors:
-    """Unit vectors of texts under a module over the states that the cache keeps."""
-    import torch
-
-    from ...encoders.training.sources import TextVectors
-
-    found = TextVectors(module.to(device), cache, torch.device(device))
-
-    def side(prefix: str) -> Callable[[Sequence[str]], np.ndarray]:
-        def encode(texts: Sequence[str]) -> np.ndarray:
-            # They are there, but for a run that had come to its end before.
-            cache.ensure(
-                texts,
-                prefix=prefix,
-                report=lambda done, total: work.report(done, total, "texts", "states"),
-                check=work.check,
-            )
-            return found.looked_at(texts, prefix, work.check)
-
-        return encode
-
-    return Vectors(side(cache.query_prefix), side(cache.passage_prefix))
-
-
-def concluded(
-    ground: Ground,
-    models: ModelStore,
-    result: TrainingResult,
-    comparisons: Sequence[Comparison],
-    data: Sequence[DataUsed],
-    *,
-    against: str,
-    place: Path,
-    settings: TrainingSettings,
-    state_bytes: int,
-    seconds: dict[str, float],
-    better: bool,
-    **more: Any,
-) -> HeadOutcome:
-    """Save a head where it is better, and tell what came of it."""
-    from dataclasses import asdict
-
-    from ...encoders.heads.checkpoint import save_head
-
-    spec, file, size = None, None, 0
-    if better:
-        checkpoint = ground.checkpoint(
-            result.weights,
-            training={
-                "data": [asdict(one) for one in data],
-                "settings": asdict(settings),
-                "steps": result.best_step,
-                "parameters": result.parameters,
-            },
-            measured={"against": against, "held_out": [asdict(one) for one in comparisons]},
-        )
-        file = save_head(checkpoint, models)
-        spec = ground.spec_of(checkpoint.hash)
-        size = sum(path.stat().st_size for path in file.parent.glob(f"{checkpoint.hash}.*"))
-    outcome = HeadOutcome(
-        method=ground.config.method, against=against, kept=better, spec=spec, file=file, comparisons=comparisons,
-        data=data, curve=result.curve, parameters=result.parameters, steps=result.steps, stopped=result.stopped,
-        seconds={name: round(value, 3) for name, value in seconds.items()}, state_bytes=state_bytes, head_bytes=size,
-        run=place, **more,
-    )  # fmt: skip
-    return outcome
-
-
-def _parted(examples: Sequence[Examples], settings: TrainingSettings) -> list[tuple[Examples, Examples]]:
-    """Each set's part to train on and its held-out part."""
-    return [each.split(min(settings.held_out, settings.most_held_out / len(each)), settings.seed) for each in examples]
-
-
-def _used(parts: Sequence[tuple[Examples, Examples]]) -> list[DataUsed]:
+def _used(parts: Sequence[Parting[Examples]]) -> list[DataUsed]:
     return [
-        DataUsed(train.name, type(train).__name__, train.sha256, train.licence, len(train), len(held))
-        for train, held in parts
+        DataUsed(
+            part.training.name, type(part.training).__name__, part.training.sha256, part.training.licence,
+            len(part.training), len(part.watched), len(part.judged),
+        )
+        for part in parts
+    ]  # fmt: skip
+
+
+def _classifiers(result: TrainingResult, number: int, train: Examples) -> tuple[Classifier, Classifier] | None:
+    """What was learned of the labels of a set over mean pooling and over the head; None where it has none."""
+    from ...encoders.training.examples import Labelled
+
+    if not isinstance(train, Labelled):
+        return None
+    labels = sorted(set(train.labels))
+    found = [
+        Classifier(labels, arrays[f"{number}.weight"], arrays[f"{number}.bias"])
+        for arrays in (result.baseline_classifiers, result.classifiers)
     ]
+    return found[0], found[1]
 
 
-def _accuracies(result: TrainingResult, sets: int) -> list[tuple[float, float]]:
-    """What classifiers reached over mean pooling and over the head, of each set; zeros for those without labels."""
-    names = [name for name in result.measures if not name.endswith(" mrr@10")]
-    assert len(names) == sets, "one deciding measure of each set"
-    return [(result.baseline_measures[name], result.measures[name]) for name in names]
-
-
-def _run_name(ground: Ground, parts: Sequence[tuple[Examples, Examples]], settings: TrainingSettings) -> str:
+def _run_name(ground: Ground, parts: Sequence[Parting[Examples]], settings: TrainingSettings) -> str:
     from dataclasses import asdict
 
     facts = [
         ground.config.to_json(), ground.facts, asdict(settings),
-        [(train.sha256, len(train), len(held)) for train, held in parts],
+        [(part.training.sha256, len(part.training), len(part.watched), len(part.judged)) for part in parts],
         None if ground.start is None else sorted((name, hashlib.sha256(array.tobytes()).hexdigest())
                                                  for name, array in ground.start.items()),
     ]  # fmt: skip

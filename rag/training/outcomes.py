@@ -14,14 +14,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DataUsed:
-    """A set of examples: what it is, and how many of it were trained on and held out."""
+    """A set of examples: what it is, and what how many of its examples were for.
+
+    Attributes
+    ----------
+    trained_on : int
+        What the head was learned from.
+    watched : int
+        What said when training ended and which weights are kept.
+    judged : int
+        What the gain is told on, and whether the head is kept; neither training nor its end saw a text of it.
+    """
 
     name: str
     kind: str
     sha256: str
     licence: str
     trained_on: int
-    held_out: int
+    watched: int
+    judged: int
 
 
 @dataclass(frozen=True)
@@ -35,15 +46,17 @@ class HeadOutcome:
     against : str
         What it was compared with: ``mean pooling``, or the spec of a collection's encoder.
     kept : bool
-        Whether it is better on the held-out examples, and only then saved.
+        Whether it is better on the examples that it is judged on, and only then saved.
     spec : str or None
         Names the encoder with the new head; None where it was not kept.
     file : Path or None
         The head's JSON.
     comparisons : list of Comparison
-        The first decides for a collection; for labelled files their mean does.
+        On the judged examples. The first decides for a collection; for labelled files their mean does.
+    data : list of DataUsed
+        The sets of examples, in three parts each.
     curve : list of Check
-        Held-out measures during the training.
+        Measures of the watched examples during the training.
     parameters, steps : int
         Trained numbers, batches.
     stopped : str
@@ -85,7 +98,7 @@ class HeadOutcome:
 
     @property
     def gain(self) -> float:
-        """By how much it is better on the held-out examples."""
+        """By how much it is better on the judged examples."""
         deciding = self.comparisons[:1] if self.pairs else self.comparisons
         return sum(one.gain.value for one in deciding) / len(deciding)
 

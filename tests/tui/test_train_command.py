@@ -54,9 +54,11 @@ def test_on_labels(command: Command, backbone: Path, labelled: Path, tmp_path: P
     ]  # fmt: skip
     outcome = command(*arguments, "--json")
     found = value(outcome)
-    assert "held out" in outcome[2]
+    assert "watched" in outcome[2]
     (row,) = found["comparisons"]
     assert row["measure"] == "accuracy" and row["items"] == 18 and found["data"][0]["licence"] == "CC0-1.0"
+    parts = [found["data"][0][part] for part in ("trained_on", "watched", "judged")]
+    assert parts == [31, 11, 18]
     assert found["kept"] == (found["gain"] > 0) == (found["spec"] is not None)
     assert len(found["curve"]) >= 2 and found["parameters"] > 0
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") == len(found["curve"])
@@ -67,7 +69,7 @@ def test_on_labels(command: Command, backbone: Path, labelled: Path, tmp_path: P
     again = value(command(*arguments, "--json"))
     assert again["comparisons"] == found["comparisons"] and again["spec"] == found["spec"]
     code, out, _ = command(*arguments)
-    assert code == 0 and "accuracy" in out and "kept" in out
+    assert code == 0 and "accuracy" in out and "kept" in out and "judged on" in out
     code, out, err = command(*arguments[:-6], "--seed", "3", "--run", tmp_path / "run")
     assert (code, out, err.count("\n")) == (2, "", 1) and "another folder" in err
 
@@ -116,8 +118,12 @@ def test_wrong_use(command: Command, collection: str, labelled: Path, backbone: 
     ):
         code, out, err = command("train", *wrong)
         assert (code, out, err.count("\n")) == (2, "", 1), (wrong, err)
-    code, out, err = command("train", "glot", "--backbone", backbone, "--data", tmp_path / "none.csv")
+    missing = ["--backbone", backbone, "--data", tmp_path / "none.csv"]
+    code, out, err = command("train", "glot", *missing)
     assert (code, out, err.count("\n")) == (1, "", 1)
+    # Which head it is can be told before any file is looked for.
+    code, out, err = command("train", "mean", *missing)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "no head to train" in err
 
 
 def test_its_help_loads_no_model_library() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_HEAD = ("data", "measure", "held out", "before", "after", "gain", "95 % interval")
+_HEAD = ("data", "measure", "judged", "before", "after", "gain", "95 % interval")
 
 
 @app.command()
@@ -65,7 +66,11 @@ def train(
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 0.001]")] = None,
     held_out: Annotated[
         float | None,
-        typer.Option("--held-out", help="Share that is measured on. [default: 0.1, of a collection 0.2]"),
+        typer.Option(
+            "--held-out",
+            help="Share that the head is judged on; of few examples up to a quarter. [default: 0.1, of a collection "
+            "0.2]",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random. [default: 0]")] = None,
     minutes: Annotated[
@@ -92,10 +97,14 @@ def train(
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not ask; leave the collection as it is.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a small head over a frozen model, and keep it only where it is better on data held out.
+    """Train a small head over a frozen model, and keep it only where it is better on texts that it has not seen.
 
     With --data on labelled files, against mean pooling; with --collection on the collection's own documents, against
     its encoder as it is. An interrupted run goes on when the same command is given again.
+
+    The examples are parted in three, so that no text is in two of them: most are trained on; a tenth is watched
+    meanwhile and says when to stop; what is told in the end, and whether the head is kept, is measured on the third,
+    which was seen by neither.
     """
     if bool(data) == (collection is not None):
         raise UsageError("Name what to train on: --data FILE, or --collection NAME.")
@@ -247,6 +256,8 @@ def _show(invocation: Invocation, outcome: HeadOutcome, *, as_json: bool) -> Non
             ("after", f"{outcome.method}, {outcome.parameters:,} parameters, {outcome.steps:,} steps"),
             ("gain", f"{outcome.gain:+.4f}: {_verdict(outcome)}"),
             ("trained on", _trained_on(outcome)),
+            ("watched", _counts((one.name, one.watched) for one in outcome.data)),
+            ("judged on", _counts((one.name, one.judged) for one in outcome.data)),
             ("time", seconds),
             ("disk", f"{size(outcome.state_bytes)} of states while it ran, {size(outcome.head_bytes)} for the head"),
             ("run", outcome.run),
@@ -262,9 +273,13 @@ def _verdict(outcome: HeadOutcome) -> str:
 
 
 def _trained_on(outcome: HeadOutcome) -> str:
-    sets = ", ".join(f"{one.name}: {one.trained_on:,}" for one in outcome.data)
+    sets = _counts((one.name, one.trained_on) for one in outcome.data)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.pairs.items())
     return f"{sets} ({kinds})" if kinds else sets
+
+
+def _counts(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in counts)
 
 
 def _interval(found: Estimate) -> str:

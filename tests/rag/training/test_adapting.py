@@ -33,10 +33,10 @@ def test_a_head_is_kept_where_it_is_better(own_library: Library, tmp_path: Path)
     overall = outcome.comparisons[0]
     assert overall.items >= 10 and overall.gain.low <= overall.gain.value <= overall.gain.high
     assert overall.gain.value == pytest.approx(overall.after.value - overall.before.value)
-    assert outcome.pairs["sentence"] > 20 and outcome.data[0].held_out == overall.items
+    assert outcome.pairs["sentence"] > 20 and outcome.data[0].judged == overall.items
     assert {"read", "negatives", "train", "evaluate"} <= {event.stage for event in told}
-    assert any("held out" in event.message for event in told if event.stage == "train")
-    assert not (tmp_path / "run" / "states").exists() and outcome.state_bytes > 0
+    assert any("watched" in event.message for event in told if event.stage == "train")
+    assert not list(own_library.folder.rglob("states.bin")) and outcome.state_bytes > 0
     assert {"config.json", "metrics.jsonl", "result.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
     # Nothing has changed for whoever searches meanwhile.
     assert [hit.score for hit in own_library.search("the wing 10", mode="dense").hits] == [h.score for h in before]
@@ -74,7 +74,8 @@ def test_a_run_that_was_broken_off_goes_on(own_library: Library, tmp_path: Path)
 
     with pytest.raises(Cancelled):
         adapt(own_library, run=tmp_path / "run", progress=listen, cancel=token)
-    assert (tmp_path / "run" / "plan.json").is_file() and (tmp_path / "run" / "states").is_dir()
+    assert (tmp_path / "run" / "plan.json").is_file() and not (tmp_path / "run" / "states").exists()
+    assert list(own_library.folder.rglob("states.bin"))
     gone_on = adapt(own_library, run=tmp_path / "run")
     whole = adapt(own_library, run=tmp_path / "other")
     assert gone_on.comparisons == whole.comparisons and gone_on.curve == whole.curve
