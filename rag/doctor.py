@@ -25,6 +25,7 @@ from .passages import encoder_input
 from .postprocessing import PostprocessingLost
 from .refitting import Refit
 from .scanning import PENDING
+from .training.run_places import erase_stale, stale
 
 if TYPE_CHECKING:
     from ..encoders.backbones.store import ModelStore
@@ -68,6 +69,7 @@ def examine(parts: Parts, models: ModelStore, *, fix: bool) -> list[Finding]:
         *(finding for record in parts.catalog.collections() for finding in _postprocessing(parts, record, fix)),
         *(finding for record in _readable(parts.catalog) for finding in _index_file(parts, record, fix)),
         *_leftovers(parts, fix),
+        *_states(parts, fix),
         *(finding for record in shown(parts.catalog.collections()) for finding in _collection(parts, record, models)),
         *_decoder(parts, models),
     ]
@@ -208,6 +210,14 @@ def _leftovers(parts: Parts, fix: bool) -> Iterator[Finding]:
             path.unlink(missing_ok=True)
         message = f"{path.name} is left over from an interrupted run."
         yield Finding("files", "warning", message, fix, "" if fix else "slotrag doctor --fix")
+
+
+def _states(parts: Parts, fix: bool) -> Iterator[Finding]:
+    """States of texts, of interrupted trainings whose collection has changed since or is no more."""
+    catalog = parts.catalog
+    for path in erase_stale(catalog) if fix else stale(catalog):
+        message = f"{path} holds states of texts that are no more, of an interrupted training."
+        yield Finding("training", "warning", message, fix, "" if fix else "slotrag doctor --fix")
 
 
 def _collection(parts: Parts, record: CollectionRecord, models: ModelStore) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from .postprocessing import ENCODER, suggested, to_store
 from .results import IndexReport
 from .scanning import PENDING, SEARCHABLE, ReaderVersions, Scan, Scanner
 from .sources import Target, targets
+from .training.run_places import erase_stale
 from .vectors import IndexKeeper
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ class IndexRun:
         # keep what was removed.
         if catalog.has_leftovers(removed=True) or (catalog.has_leftovers() and not pending(catalog)):
             catalog.prune_vectors()
+        erase_stale(catalog)
         key = self.parts.shelf.key(collection.encoder)
         if key is not None and collection.splitting.get("verified") != key:
             collection = catalog.update_collection(collection.id, splitting={**collection.splitting, "verified": key})

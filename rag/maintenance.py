@@ -15,6 +15,7 @@ from ..storage.records import CollectionRecord, DocumentRecord, SourceRecord
 from .index_run import HIDDEN_PREFIX, Parts, shadow_of
 from .scanning import PENDING
 from .sources import inside
+from .training.run_places import erase_stale
 
 if TYPE_CHECKING:
     from ..storage import Catalog
@@ -224,8 +225,9 @@ def _escaped(path: str) -> str:
 
 
 def _erase(parts: Parts, collections: Sequence[CollectionRecord]) -> None:
-    """Erase the vectors that nothing needs any more, also those in the index files."""
+    """Erase the vectors that nothing needs any more, also those in the index files, and what trainings left."""
     parts.catalog.prune_vectors()
+    erase_stale(parts.catalog)
     current = {record.id: record for record in parts.catalog.collections()}
     for record in collections:
         parts.keeper.refresh(current[record.id])

@@ -20,6 +20,7 @@ from .postprocessing import suggested
 from .refitting import Refit, check_steps
 from .results import IndexReport
 from .sources import Target
+from .training.run_places import erase_stale
 
 
 @dataclass(slots=True)
@@ -62,6 +63,7 @@ class Rebuild:
         catalog.replace_collection(collection.id, shadow.id)
         keeper.forget(collection.id, delete=True)
         catalog.prune_vectors()
+        erase_stale(catalog)
         report.notices = [notice.replace(shadow.name, collection.name) for notice in report.notices]
         report.seconds = time.perf_counter() - started
         return report
