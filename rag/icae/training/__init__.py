@@ -1,0 +1,1 @@
+"""Training of compressors: data, objectives, the loop, and what a check measures."""
