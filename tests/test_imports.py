@@ -25,6 +25,7 @@ HEAVY = {"torch", "transformers", "faiss"}
 NETWORKS = {
     *(f"slotrag.encoders.heads.{name}" for name in ("glot", "ilse", "simple")),
     *(f"slotrag.encoders.training.{name}" for name in ("losses", "mean_pooling")),
+    "slotrag.rag.icae.model",
 }
 """Modules of torch networks and what they are trained by, imported only where one is built."""
 HEAVY_FOR_HELP = HEAVY | {"textual", "langchain", "langchain_core", "sqlalchemy", "alembic", "numpy", "rich"}
