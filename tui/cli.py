@@ -37,7 +37,7 @@ COMMANDS = {
     "rebuild": "Make a collection anew, also with another encoder.",
     "doctor": "Check the library and this installation.",
     "models": "List, fetch and import language models.",
-    "encoders": "List, calibrate and export encoders.",
+    "encoders": "List, calibrate, export and import encoders.",
     "train": "Train the head of an encoder, also on your own documents.",
     "sessions": "List, show, export and delete conversations.",
     "config": "Show and change settings.",

@@ -233,16 +233,28 @@ def load_module(checkpoint: HeadCheckpoint) -> torch.nn.Module:
 
     module = build_head(checkpoint.config)
     state = {name: torch.tensor(value, dtype=torch.float32) for name, value in checkpoint.weights.items()}
-    wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in state.items()}
-    if wrong := sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)):
-        name = wrong[0]
+    if reason := _misfit(module, state):
         raise HeadDamaged(
-            f"The weights of the head {checkpoint.hash} do not fit its configuration ({name} is "
-            f"{found.get(name, 'missing')}, not {wanted.get(name, 'there')}); train it again."
+            f"The weights of the head {checkpoint.hash} do not fit its configuration ({reason}); train it again."
         )
     module.load_state_dict(state)
     return module.eval()
+
+
+def misfit(config: HeadConfig, weights: Mapping[str, np.ndarray]) -> str:
+    """The first of the weights that a head of this configuration has otherwise; empty where all fit."""
+    from .heads import build_head
+
+    return _misfit(build_head(config), weights)
+
+
+def _misfit(module: torch.nn.Module, weights: Mapping[str, Any]) -> str:
+    wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            return f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'there')}"
+    return ""
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Weights of the papers' authors as heads: a GLOT state dict, and what their package ``ilge`` saves.
 
-Their files are read without running anything that is in them. What a file does not say (GLOT's tau, say) the caller
-gives; what does not fit is refused. An imported head computes what the authors' code computes on the same states.
+What a file does not say (GLOT's tau, say) the caller gives; what does not fit is refused. An imported head computes
+what the authors' code computes on the same states.
 """
 
 from __future__ import annotations
@@ -11,29 +11,60 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import UsageError
 from ..backbones.frozen import FrozenLM
 from ..bare_text import TextSettings
 from ..spec import EncoderSpec
-from .checkpoint import HeadCheckpoint, load_module
+from .checkpoint import HeadCheckpoint, misfit
 from .configuration import HeadConfig
 from .inputs import config_for
+from .weight_files import LAYER_GRAPHS, ImportRefused, one_file, read_weights, some_names, tensors
 
 if TYPE_CHECKING:
     import torch
 
     from ..backbones.store import ModelStore
 
-_ENDINGS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
-_GRAPHS = {"CayleyConfig": "cayley", "FCConfig": "fc", "DeepSetConfig": "set"}
+_GLOT = "score_layer.0.weight"
+"""What every state dict of GLOT's script has."""
 
 
-class ImportRefused(UsageError):
-    """A file is not one of the kind asked for, or its weights do not fit the backbone."""
+def import_head(
+    path: Path,
+    models: ModelStore,
+    backbone: str,
+    *,
+    tau: float | None = None,
+    layer: int | None = None,
+    graph: str | None = None,
+    aggregation: str | None = None,
+    **settings: str,
+) -> HeadCheckpoint:
+    """A head from weights of either kind, told by what is in the file; the parameters of `import_glot` and
+    `import_ilse`.
+
+    Raises
+    ------
+    ImportRefused
+        As these two; also where a parameter is of the other kind.
+    """
+    path = one_file(path)
+    if _GLOT in _bare_names(read_weights(path)):
+        if graph is not None or aggregation is not None:
+            raise ImportRefused(f"{path} holds GLOT's weights, which have neither a graph of layers nor an aggregation")
+        return import_glot(path, models, backbone, tau=tau, layer=-1 if layer is None else layer, **settings)
+    if tau is not None or layer is not None:
+        raise ImportRefused(f"{path} holds none of GLOT's weights, which alone have a tau and a layer")
+    return import_ilse(path, models, backbone, graph=graph, aggregation=aggregation, **settings)
+
+
+def spec_of(checkpoint: HeadCheckpoint, backbone: str) -> str:
+    """The spec of the encoder with that head; it is to be saved."""
+    name = checkpoint.config.method if checkpoint.config.method in ("glot", "ilse") else "pooled"
+    return str(EncoderSpec(name, backbone, (("head", checkpoint.hash),)))
 
 
 def import_glot(
-    path: Path, models: ModelStore, backbone: str, *, tau: float, layer: int = -1, **settings: str
+    path: Path, models: ModelStore, backbone: str, *, tau: float | None, layer: int = -1, **settings: str
 ) -> HeadCheckpoint:
     """A head from the state dict that GLOT's training script saves (its GAT variant, or AdaPool).
 
@@ -43,8 +74,9 @@ def import_glot(
         ``.pt`` or ``.pth`` (read as weights only) or safetensors; or a folder that holds one such file.
     backbone : str
         The model that it was trained on.
-    tau : float
-        The threshold it was trained with, which the file does not hold; their script's default is 0.3.
+    tau : float or None
+        The threshold it was trained with, which the file does not hold; their script's default is 0.3. AdaPool has
+        none.
     layer : int
         Whose states it was trained on; theirs is the last.
     **settings
@@ -55,10 +87,10 @@ def import_glot(
     ImportRefused
         It is no such state dict, another kind of graph layer, or of another width than the backbone.
     """
-    path = _one_file(path)
-    state = {name.removeprefix("module."): value for name, value in _tensors(_read(path)).items()}
-    if "score_layer.0.weight" not in state:
-        raise ImportRefused(f"{path} is no GLOT state dict: it has no score_layer.0.weight; it has {_some(state)}")
+    path = one_file(path)
+    state = _bare_names(tensors(read_weights(path)))
+    if _GLOT not in state:
+        raise ImportRefused(f"{path} is no GLOT state dict: it has no {_GLOT}; it has {some_names(state)}")
     inner, whole = (int(size) for size in state["score_layer.0.weight"].shape)
     depth = len({name.split(".")[1] for name in state if name.startswith("convs.")})
     weights = {f"scorer.{name[12:]}": value for name, value in state.items() if name.startswith("score_layer.")}
@@ -68,7 +100,11 @@ def import_glot(
         _require_width(path, whole, config.width, backbone)
         return _checkpoint(path, config, weights, models, backbone, language_model, settings)
     if "convs.0.att_edge" not in state or "convs.0.lin.weight" not in state:
-        raise ImportRefused(f"{path} has other graph layers than GAT, which are not supported: it has {_some(state)}")
+        raise ImportRefused(
+            f"{path} has other graph layers than GAT, which are not supported: it has {some_names(state)}"
+        )
+    if tau is None:
+        raise ImportRefused(f"{path} does not say with which tau it was trained: give it (their script's own is 0.3)")
     hidden, width = (int(size) for size in state["convs.0.lin.weight"].shape)
     config = config_for(
         language_model,
@@ -90,11 +126,12 @@ def import_glot(
     for place in range(depth):
         theirs, ours = f"convs.{place}.", f"layers.{place}."
         for name in ("lin.weight", "bias"):
-            weights[ours + name] = state[theirs + name]
+            weights[ours + name] = _named(path, state, theirs + name)
         for name in ("att_src", "att_dst"):
-            weights[ours + name] = state[theirs + name][None]
+            weights[ours + name] = _named(path, state, theirs + name)[None]
         # All their edge attributes are 1, and so the attributes' part of each logit is this.
-        edge = (state[theirs + "lin_edge.weight"][:, 0] * state[theirs + "att_edge"].flatten()).sum()
+        attributes = _named(path, state, theirs + "lin_edge.weight").flatten()
+        edge = (attributes * _named(path, state, theirs + "att_edge").flatten()).sum()
         weights[ours + "edge_scalar"] = edge
     return _checkpoint(path, config, weights, models, backbone, language_model, settings)
 
@@ -130,23 +167,23 @@ def import_ilse(
     ImportRefused
         It is no such file, of GAT layers, pooled over tokens otherwise, or of other sizes than the backbone.
     """
-    path = _one_file(path)
-    content = _read(path)
+    path = one_file(path)
+    content = read_weights(path)
     if "encoder_state" in content:
         pooling = content.get("token_pooling", "mean")
         if pooling != "mean":
             raise ImportRefused(f"{path} pools tokens by {pooling!r}; only 'mean' is supported")
         saved = content["config"]
-        graph, aggregation = _GRAPHS[type(saved).__name__], saved.pooling
-        state = _tensors(content["encoder_state"])
+        graph, aggregation = LAYER_GRAPHS[type(saved).__name__], saved.pooling
+        state = tensors(content["encoder_state"])
         settings = {"max_length": str(content.get("max_length", 0)), **settings}
     else:
-        state = _tensors(content)
+        state = tensors(content)
     state = {name.removeprefix("_encoder."): value for name, value in state.items()}
     language_model = _model(models, backbone)
     parameters, weights, width = _layer_set(path, state) if _is_set(state) else _layer_graph(path, state, graph)
     if graph is not None and (graph == "set") != _is_set(state):
-        raise ImportRefused(f"{path} does not hold the encoder of graph={graph}: it has {_some(state)}")
+        raise ImportRefused(f"{path} does not hold the encoder of graph={graph}: it has {some_names(state)}")
     config = config_for(
         language_model,
         "ilse",
@@ -170,6 +207,17 @@ def import_ilse(
     return _checkpoint(path, config, weights, models, backbone, language_model, settings)
 
 
+def _bare_names(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a module that trains on several devices puts before them."""
+    return {name.removeprefix("module."): value for name, value in state.items()}
+
+
+def _named(path: Path, state: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
+    if name not in state:
+        raise ImportRefused(f"{path} lacks {name}, which a head of its kind has")
+    return state[name]
+
+
 def _is_set(state: Mapping[str, torch.Tensor]) -> bool:
     return any(name.startswith(("phi.", "rho.")) for name in state)
 
@@ -187,7 +235,7 @@ def _layer_graph(
     path: Path, state: Mapping[str, torch.Tensor], graph: str | None
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], int]:
     if "proj_in.weight" not in state:
-        raise ImportRefused(f"{path} is nothing that ilge saves: it has {_some(state)}")
+        raise ImportRefused(f"{path} is nothing that ilge saves: it has {some_names(state)}")
     if graph is None:
         raise ImportRefused(f"{path} does not say on which graph it was trained: give graph=cayley or graph=fc")
     if any(name.endswith("att_src") for name in state):
@@ -237,7 +285,8 @@ def _checkpoint(
         max_length=text.length(language_model),
         training={"imported": {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}, "data": []},
     )
-    load_module(checkpoint)
+    if reason := misfit(config, checkpoint.weights):
+        raise ImportRefused(f"{path} does not hold all the weights of one head in its sizes: {reason}")
     return checkpoint
 
 
@@ -248,58 +297,3 @@ def _require_width(path: Path, width: int, own: int, backbone: str) -> None:
 
 def _model(models: ModelStore, backbone: str) -> FrozenLM:
     return FrozenLM.load(models.resolve(backbone), device="cpu")
-
-
-def _one_file(path: Path) -> Path:
-    path = Path(path).expanduser()
-    if not path.is_dir():
-        return path
-    found = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS)
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
-        raise ImportRefused(f"{path} holds {len(found)} files of weights ({names}): name the file itself")
-    return found[0]
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    # Nothing is unpickled here: this is how `torch.load` refuses what is more than weights.
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
-
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        content = _unpickled(path)
-    except OSError as error:
-        raise ImportRefused(f"{path} cannot be read ({error.strerror or error})") from error
-    except (UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ImportRefused(f"{path} holds no weights that can be read safely ({reason})") from error
-    if not isinstance(content, Mapping):
-        raise ImportRefused(f"{path} holds a {type(content).__name__}, not a state dict")
-    return content
-
-
-def _unpickled(path: Path) -> Any:
-    """What `torch.load` gives as weights only; ilge's three configurations become empty classes of ours."""
-    import torch
-
-    stand_ins = [(type(name, (), {}), f"ilge.configs.{name}") for name in _GRAPHS]
-    with torch.serialization.safe_globals(stand_ins):  # pyright: ignore[reportArgumentType]
-        return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _tensors(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    import torch
-
-    if not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise ImportRefused(f"the file is no state dict: it has {_some(state)}")
-    return dict(state)
-
-
-def _some(state: Mapping[str, Any]) -> str:
-    names = sorted(state)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") or "nothing"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from program import Command, value
 
 PAIRS = [(f"boiler {number} serviced", f"boiler {'serviced ' * (number % 4)}", number % 4) for number in range(24)]
@@ -79,3 +80,33 @@ def test_encoders_export(command: Command, tiny_model, tmp_path: Path) -> None:
     assert (tmp_path / "exported" / "modules.json").is_file()
     code, out, err = command("encoders", "export", "tp", tmp_path / "other")
     assert (code, out, err.count("\n")) == (2, "", 1) and "sentence-transformers" in err
+
+
+def test_encoders_import(command: Command, tiny_model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOTRAG_MODELS", str(tmp_path / "models"))
+    scorer = torch.nn.Sequential(torch.nn.Linear(32, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    state = {f"score_layer.{name}": value for name, value in scorer.state_dict().items()}
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    torch.save(state, folder / "ada.pt")
+    backbone = str(tiny_model("bert"))
+    code, out, err = command("encoders", "import", folder, "--backbone", backbone, "--max-length", "40")
+    assert code == 0 and out.startswith("pooled@") and out.count("\n") == 1 and "models/heads" in err
+    code, found, _ = command("encoders", "fingerprint", out.strip(), "--json")
+    assert code == 0 and json.loads(found)["spec"] == out.strip()
+    again = value(
+        command("encoders", "import", folder / "ada.pt", "--backbone", backbone, "--max-length", "40", "--json")
+    )
+    assert again["spec"] == out.strip() and Path(again["file"]).is_file() and again["head"]["method"] == "attention"
+    torch.save({**state, "score_layer.0.weight": torch.zeros(16, 20)}, folder / "narrow.pt")
+    torch.save({"encoder_state": Path("anything")}, folder / "trap.pt")
+    for wrong, words in (
+        ([folder], "name the file itself"),
+        ([folder / "narrow.pt"], "states of length 20"),
+        ([folder / "trap.pt"], "read safely"),
+        ([folder / "ada.pt", "--graph", "fc"], "neither a graph"),
+        ([folder / "ada.pt", "--max-length", "4000"], "max_length is at most"),
+    ):
+        code, out, err = command("encoders", "import", *wrong, "--backbone", backbone)
+        assert (code, out, err.count("\n")) == (2, "", 1) and words in err, err
+    assert len(list((tmp_path / "models" / "heads").glob("*.json"))) == 1

@@ -1,4 +1,4 @@
-"""``slotrag encoders``: the installed encoders, the fingerprint of one, calibrating and exporting one."""
+"""``slotrag encoders``: the installed encoders, the fingerprint of one, calibrating, exporting and importing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ..invocation import Invocation
 from ..output import say, say_json, say_pairs
 from .encoders_calibrate import calibrate
 from .encoders_export import export
+from .encoders_import import import_weights
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, calibrate and export encoders.")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, calibrate, export and import encoders.")
 
 
 @app.callback(invoke_without_command=True)
@@ -57,6 +58,7 @@ def fingerprint(
 
 app.command()(calibrate)
 app.command()(export)
+app.command("import")(import_weights)
 
 
 def _show(invocation: Invocation, *, as_json: bool) -> None:

@@ -11,8 +11,9 @@ from safetensors.torch import save_file
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.backbones.store import ModelStore
 from slotrag.encoders.heads.checkpoint import find_head, load_module, save_head
-from slotrag.encoders.heads.importing import ImportRefused, import_glot, import_ilse
+from slotrag.encoders.heads.importing import import_glot, import_head, import_ilse
 from slotrag.encoders.heads.inputs import head_inputs
+from slotrag.encoders.heads.weight_files import ImportRefused
 from torch import nn
 from torch_geometric.nn import GATConv
 from torch_geometric.utils import dense_to_sparse
@@ -91,6 +92,10 @@ def other_gnn() -> dict[str, torch.Tensor]:
     return {name: value for name, value in state.items() if "att_" not in name and "lin_edge" not in name}
 
 
+def without(name: str) -> dict[str, torch.Tensor]:
+    return {other: value for other, value in AuthorsGlot().state_dict().items() if other != name}
+
+
 def max_jumping_knowledge() -> dict[str, torch.Tensor]:
     state = AuthorsGlot().state_dict()
     return {**state, "score_layer.0.weight": torch.zeros(128, HIDDEN)}
@@ -100,6 +105,12 @@ def max_jumping_knowledge() -> dict[str, torch.Tensor]:
     ("state", "words"),
     [
         (lambda: AuthorsGlot(width=16).state_dict(), "states of length 16; those of .* have 32"),
+        (lambda: without("convs.1.att_dst"), r"glot\.pt lacks convs\.1\.att_dst"),
+        (lambda: without("score_layer.2.weight"), r"scorer\.2\.weight is missing"),
+        (
+            lambda: {**AuthorsGlot().state_dict(), "convs.1.bias": torch.zeros(3)},
+            r"layers\.1\.bias is \(3,\), not \(8,\)",
+        ),
         (other_gnn, "other graph layers than GAT"),
         (max_jumping_knowledge, "only jk_mode=cat"),
         (lambda: {"classifier.weight": torch.zeros(2)}, "no score_layer.0.weight; it has classifier.weight"),
@@ -198,3 +209,19 @@ def test_files_that_are_none(tmp_path: Path, store: ModelStore, backbone: str) -
         (tmp_path / name).write_bytes(b"no weights at all")
         with pytest.raises(ImportRefused, match="read safely"):
             import_glot(tmp_path / name, store, backbone, tau=0.3)
+
+
+def test_which_of_the_two_it_is_the_file_tells(tmp_path: Path, store: ModelStore, backbone: str) -> None:
+    torch.save({f"module.{name}": value for name, value in AuthorsGlot().state_dict().items()}, tmp_path / "glot.pth")
+    classifier(CONFIGS[0]).save(str(tmp_path / "classifier.pt"))
+    found = import_head(tmp_path / "glot.pth", store, backbone, tau=0.3)
+    assert found.hash == import_glot(tmp_path / "glot.pth", store, backbone, tau=0.3).hash
+    found = import_head(tmp_path / "classifier.pt", store, backbone)
+    assert found.hash == import_ilse(tmp_path / "classifier.pt", store, backbone).hash
+    for name, options, words in (
+        ("glot.pth", {}, "does not say with which tau"),
+        ("glot.pth", {"tau": 0.3, "graph": "fc"}, "GLOT's weights, which have neither"),
+        ("classifier.pt", {"tau": 0.3}, "none of GLOT's weights"),
+    ):
+        with pytest.raises(ImportRefused, match=words):
+            import_head(tmp_path / name, store, backbone, **options)
