@@ -5,18 +5,16 @@ It knows no way to turn a batch's states into vectors; `mean` and the trained he
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .backbones.catalogue import ModelEntry, entries, find
 from .backbones.frozen import DTYPES, FrozenLM
 from .base import Encoder
 from .batching import batch_limits, encode_in_batches
-from .errors import UnknownParameter
+from .lengths import require_readable, text_length
 from .pooling import unit_rows
 from .tokens import TextTokens
 
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from .spec import ParameterReader
 
 DEFAULT_BACKBONE = "minilm-l6"
-
-_LONGEST_BY_DEFAULT = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +82,8 @@ class TextSettings:
 
     def length(self, language_model: FrozenLM) -> int:
         """Tokens of one input. Raises `slotrag.UsageError` where more are asked for than the model reads."""
-        if self.max_length > language_model.window:
-            raise UnknownParameter(
-                f"max_length is at most {language_model.window} for {self.backbone}, not {self.max_length}"
-            )
-        return self.max_length or own_length(language_model)
+        require_readable(self.max_length, language_model, self.backbone)
+        return self.max_length or text_length(language_model)
 
     def facts(self, models: ModelStore, max_length: int) -> dict[str, Any]:
         """What of a fingerprint follows from these settings."""
@@ -162,15 +155,3 @@ class BareTextEncoder(Encoder):
 def known_entry(model: str) -> ModelEntry | None:
     """What the catalogue knows of a model by its name or its hub id: the prefixes it was trained with."""
     return find(model) or next((entry for entry in entries() if entry.repository == model), None)
-
-
-def own_length(language_model: FrozenLM) -> int:
-    """Tokens of one input: what the model's sentence-transformers configuration says, else its window."""
-    longest = min(language_model.window, language_model.tokenizer.model_max_length or language_model.window)
-    configuration: Path = language_model.folder / "sentence_bert_config.json"
-    if configuration.is_file():
-        stated = json.loads(configuration.read_text(encoding="utf-8")).get("max_seq_length")
-        if isinstance(stated, int) and stated > 0:
-            return min(stated, longest)
-    # Longer inputs are possible, but their attention takes gigabytes.
-    return min(longest, _LONGEST_BY_DEFAULT)

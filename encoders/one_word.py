@@ -16,9 +16,10 @@ from .backbones.prefixed import PLACEHOLDERS, PrefixedLM
 from .batching import batch_limits, encode_in_batches
 from .errors import EncoderUnavailable, PromptTooLong
 from .fingerprint import fingerprint
+from .lengths import prompt_length
 from .pooling import unit_rows
 from .prompt_tokens import PromptText, QuotedTokens, literal_tokenizer
-from .prompted import DEFAULT_BACKBONE, PromptedEncoder, calibrated, causal_model, layer_of, length_of, own_length
+from .prompted import DEFAULT_BACKBONE, PromptedEncoder, calibrated, causal_model, layer_of, length_of
 from .prompts import DEMONSTRATIONS, PROMPTS, Template
 from .spec import EncoderSpec, ParameterReader
 
@@ -105,7 +106,7 @@ class OneWordEncoder(PromptedEncoder):
         self._prepending = prepending
         self.dimension = language_model.width(layer)
         backend = literal_tokenizer(language_model.tokenizer)
-        longest = max_length or own_length(language_model)
+        longest = max_length or prompt_length(language_model)
         self._prompts = [
             QuotedTokens(language_model.tokenizer, backend, template, longest, placeholder=prepending is not None)
             for template in templates

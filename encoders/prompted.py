@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .backbones.frozen import FrozenLM
 from .base import Encoder
 from .errors import UnknownParameter
+from .lengths import prompt_length, require_readable
 from .prompt_tokens import PromptText
 from .spec import EncoderSpec, ParameterReader
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .postprocessing import Postprocessing
 
 DEFAULT_BACKBONE = "smollm2-135m"
-_LONGEST_BY_DEFAULT = 8192
 
 
 class PromptedEncoder(Encoder):
@@ -99,12 +99,5 @@ def layer_of(reader: ParameterReader, default: int, language_model: FrozenLM, ba
 def length_of(reader: ParameterReader, language_model: FrozenLM, backbone: str) -> int:
     """The parameter ``max_length``, by default what the model reads at once."""
     asked = reader.integer("max_length", 0, least=0)
-    if asked > language_model.window:
-        raise UnknownParameter(f"max_length is at most {language_model.window} for {backbone}, not {asked}")
-    return asked or own_length(language_model)
-
-
-def own_length(language_model: FrozenLM) -> int:
-    """Tokens of one whole prompt where the spec does not say."""
-    # Longer inputs are possible, but their attention takes gigabytes.
-    return min(language_model.window, _LONGEST_BY_DEFAULT)
+    require_readable(asked, language_model, backbone)
+    return asked or prompt_length(language_model)
