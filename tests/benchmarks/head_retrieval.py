@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from head_runs import Rows
 from judged_collection import SIDES, JudgedCollection
 from slotrag.encoders import registry
@@ -37,17 +38,17 @@ from slotrag.encoders.backbones.store import ModelStore
 from slotrag.encoders.backbones.threads import set_threads
 from slotrag.encoders.estimates import bootstrap
 from slotrag.encoders.heads.checkpoint import find_head, load_module
+from slotrag.encoders.heads.heads import build_head
 from slotrag.encoders.spec import EncoderSpec
 from slotrag.encoders.training.examples import Queries
 from slotrag.encoders.training.mean_pooling import MeanPooling
+from slotrag.encoders.training.run_folder import RunFolder
 from slotrag.encoders.training.settings import TrainingSettings
 from slotrag.encoders.training.sources import TextVectors
-from slotrag.rag.evaluation.running import Run
+from slotrag.encoders.training.trainer import train_head
 from slotrag.rag.training.grounds import NAMES, Ground
-from slotrag.rag.training.heads import trained
 
 if TYPE_CHECKING:
-    import torch
     from slotrag.encoders.training.state_cache import StateCache
 
 MEAN, WORDS = "mean", "words alone"
@@ -71,8 +72,6 @@ class CachedEncoder:
     """A head over the states of a cache, as `CorpusSearch` wants an encoder."""
 
     def __init__(self, module: torch.nn.Module, ground: Ground, cache: StateCache, dimension: int) -> None:
-        import torch
-
         self.spec, self.fingerprint, self.dimension = "cached", "0" * 64, dimension
         self._cache, self._vectors = cache, TextVectors(module, cache, torch.device(ground.device))
 
@@ -175,11 +174,13 @@ class Bench:
     def _trained(self, spec: str, train: Queries, settings: TrainingSettings) -> tuple[torch.nn.Module, Row]:
         """A trained head, and what its training told; one that was trained before is looked up."""
         ground, cache = self._ground(spec)
-        parts = [train.split(settings.held_out, settings.seed)]
-        place = self._work / "runs" / _digest(self._facts(spec, train, settings))
-        result, head = trained(ground, parts, cache, place, settings, Run(), limit_seconds=None)
-        return head, {
-            "pairs": [len(part) for part in parts[0]],
+        part, held_out = train.split(settings.held_out, settings.seed)
+        run = RunFolder(self._work / "runs" / _digest(self._facts(spec, train, settings)))
+        result = train_head(ground.config, part, cache, settings=settings, run=run, held_out=held_out)
+        head = build_head(ground.config)
+        head.load_state_dict({name: torch.tensor(array) for name, array in result.weights.items()})
+        return head.eval(), {
+            "pairs": [len(part), len(held_out)],
             "curve": [round(check.measure, 4) for check in result.curve],
             "baseline": round(result.baseline, 4),
             "measure": round(result.measure, 4),
