@@ -148,6 +148,32 @@ class ChatTemplate:
             ids += self.tokens.plain(content) + self.tokens.marked(literal)
         return ids
 
+    def render_around(self, messages: Sequence[Message], gap: str, reply_prefix: str = "") -> list[list[int]]:
+        """Token ids of a conversation in pieces: before, between and after the places where `gap` stands in contents.
+
+        Parameters
+        ----------
+        gap : str
+            Characters that stand in no content by chance. What will stand there is not the tokenizer's business.
+        """
+        literals, order = self._skeleton(messages, open_reply=True)
+        reply_prefix = reply_prefix.rstrip()
+        head = self.tokens.opening() if self.plain else []
+        pieces: list[list[tuple[bool, str]]] = [[(True, literals[0])]]
+        for index, literal in zip(order, literals[1:], strict=True):
+            first, *others = self._harmless(messages[index].content.strip()).split(gap)
+            pieces[-1].append((False, first))
+            pieces += [[(False, other)] for other in others]
+            pieces[-1].append((True, literal))
+        pieces[-1].append((True, reply_prefix))
+        return [(head if place == 0 else []) + self._tokenised(piece) for place, piece in enumerate(pieces)]
+
+    def _tokenised(self, piece: Sequence[tuple[bool, str]]) -> list[int]:
+        """Ids of texts of the template (True) and of contents (False) that follow each other."""
+        if not any(self.tokens.has_marker(text) for ours, text in piece if not ours):
+            return self.tokens.marked("".join(text for _, text in piece))
+        return [token for ours, text in piece for token in (self.tokens.marked if ours else self.tokens.plain)(text)]
+
     def _skeleton(self, messages: Sequence[Message], *, open_reply: bool) -> tuple[list[str], list[int]]:
         """The template's own text around the contents, and which message stands in each gap."""
         nonce = secrets.token_hex(6)
