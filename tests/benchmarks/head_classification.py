@@ -69,21 +69,30 @@ def heads_for(names: Iterable[str], backbone: Backbone) -> list[str]:
 
 
 class Study:
-    """All heads and seeds on one training file and one test file."""
+    """All heads and seeds on one training file and one test file; a column is a number of texts a label."""
 
-    def __init__(self, arguments: argparse.Namespace, backbone: Backbone, rows: Rows, train: Any, test: Any) -> None:
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        backbone: Backbone,
+        rows: Rows,
+        train: Any,
+        test: Any,
+        columns: Mapping[str, int],
+    ) -> None:
         self._arguments, self._backbone, self._rows = arguments, backbone, rows
         self._train, self._test = train, test
         self._data = f"{train.content_sha256()[:12]} {test.content_sha256()[:12]}"
+        self._columns = columns
         self._source: tuple[str, InMemory] | None = None
 
-    def cells(self, columns: Mapping[str, int]) -> dict[tuple[str, str], list[float]]:
-        """The measures by head and column; a column is a number of texts a label."""
+    def cells(self) -> dict[tuple[str, str], list[float]]:
+        """The measures by head and column."""
         names = heads_for(self._arguments.heads, self._backbone)
         found: dict[tuple[str, str], list[float]] = {(TITLES[name], ""): [] for name in names}
         # The heads with the same inputs one after the other: memory holds one kind of states at a time.
         for name in sorted(names, key=lambda name: _ORDER.index(self._backbone.config(name).inputs)):
-            for column, shots in columns.items():
+            for column, shots in self._columns.items():
                 found[TITLES[name], column] = [self._measure(name, shots, seed) for seed in self._arguments.seeds]
         return found
 
@@ -97,16 +106,19 @@ class Study:
 
     def _run(self, name: str, shots: int, seed: int) -> dict[str, Any]:
         config = self._backbone.config(name)
-        chosen = drawn(self._train, shots, seed) if isinstance(self._train, Labelled) else self._train
-        parts = chosen.split(HELD_OUT, seed)
+        parts = self._drawn(shots, seed).split(HELD_OUT, seed)
         settings = settings_for(len(parts[0]), self._arguments, seed)
         return run(name, config, parts, self._test, self._states(config), settings)
 
     def _states(self, config: HeadConfig) -> InMemory:
         if self._source is None or self._source[0] != config.inputs:
             self._source = None
-            self._source = (config.inputs, self._backbone.states(config, texts_of(self._train, self._test)))
+            parts = [self._drawn(shots, seed) for shots in self._columns.values() for seed in self._arguments.seeds]
+            self._source = (config.inputs, self._backbone.states(config, texts_of(*parts, self._test)))
         return self._source[1]
+
+    def _drawn(self, shots: int, seed: int) -> Any:
+        return drawn(self._train, shots, seed) if isinstance(self._train, Labelled) else self._train
 
 
 def main() -> None:
@@ -136,11 +148,11 @@ def main() -> None:
 
     if arguments.train:
         columns = {"all" if not shots else f"{shots} a label": shots for shots in arguments.shots}
-        study = Study(arguments, backbone, rows, read(arguments.train), read(arguments.test))
-        tables.append((f"{arguments.backbone}, accuracy", list(columns), study.cells(columns)))
+        study = Study(arguments, backbone, rows, read(arguments.train), read(arguments.test), columns)
+        tables.append((f"{arguments.backbone}, accuracy", list(columns), study.cells()))
     if arguments.sts_train:
-        study = Study(arguments, backbone, rows, read(arguments.sts_train), read(arguments.sts_dev))
-        tables.append((f"{arguments.backbone}, Spearman", ["pairs"], study.cells({"pairs": 0})))
+        study = Study(arguments, backbone, rows, read(arguments.sts_train), read(arguments.sts_dev), {"pairs": 0})
+        tables.append((f"{arguments.backbone}, Spearman", ["pairs"], study.cells()))
     for first, names, cells in tables:
         print("\n" + table(first, names, cells))
 
