@@ -47,6 +47,9 @@ COMMANDS = {
 
 _MODULES = {"eval": "evaluation"}
 
+_OF_THEIR_OWN = {"train icae": "train_icae"}
+"""Commands of two words that are no form of the first one's command, and their modules."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit with its code."""
@@ -103,9 +106,17 @@ def command() -> Any:
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             if cmd_name not in COMMANDS:
                 return None
-            module = import_module(f".commands.{_MODULES.get(cmd_name, cmd_name)}", __package__)
-            found = get_command(module.app)
-            found.name = cmd_name
+            return self._of_module(_MODULES.get(cmd_name, cmd_name), cmd_name)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name = " ".join(args[:2])
+            if name in _OF_THEIR_OWN:
+                return name, self._of_module(_OF_THEIR_OWN[name], name), args[2:]
+            return super().resolve_command(ctx, args)
+
+        def _of_module(self, module: str, name: str) -> Any:
+            found = get_command(import_module(f".commands.{module}", __package__).app)
+            found.name = name
             found.epilog = found.epilog or global_options.HELP
             return found
 

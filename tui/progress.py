@@ -30,6 +30,8 @@ _NAMES = {
     "states": "running the backbone",
     "baseline": "measuring mean pooling",
     "train": "training",
+    "prepare": "preparing texts",
+    "replies": "writing replies",
 }
 _LASTING = frozenset({"fetch", "convert", "wait", "estimate", "train"})
 _LINE_SECONDS = 20.0

@@ -7,7 +7,7 @@ A text is held out by its own hash, so that it is the same text whatever else is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,9 @@ class TextTokens:
 def prepare(
     sources: Sequence[Source],
     tokenizer: Any,
-    tokenizer_sha256: str,
     folder: Path,
     *,
+    made_of: Mapping[str, Any],
     preparation: Preparation = Preparation(),
     exclude: Sequence[Path] = (),
     report: Callable[[int, str], None] = lambda texts, source: None,
@@ -100,6 +100,8 @@ def prepare(
     ----------
     tokenizer : transformers.PreTrainedTokenizerBase
         Of the decoder; a fast one.
+    made_of : mapping
+        What `made_of` gave for the same sources; another store in the folder is overwritten.
     exclude : sequence of Path
         Files and folders of texts that may not be trained on, nor anything that shares words with them.
     report : callable
@@ -112,19 +114,17 @@ def prepare(
     StoreDamaged
         The folder cannot be written.
     """
-    excluded = [Source(path) for path in exclude]
-    made_of = _made_of(sources, excluded, tokenizer_sha256, preparation)
     meta = TokenStore.meta_of(folder)
     if meta is not None and meta["made_of"] == made_of:
         return Prepared(TokenStore(folder), list(meta["notices"]))
     runs = WordRuns()
-    for source in excluded:
-        for each in source.texts():
+    for path in exclude:
+        for each in Source(path).texts():
             runs.add(each.text)
     work = _Work(TextTokens(tokenizer), preparation, runs, TokenWriter(folder), report)
     for number, source in enumerate(sources):
         work.take(number, source)
-    return work.finished(made_of)
+    return work.finished(dict(made_of))
 
 
 class _Work:
@@ -224,12 +224,25 @@ def _place(passages: list[tuple[int, int, str]], asked: Asked) -> tuple[int, int
     return found or (passages[0] if len(passages) == 1 else None)
 
 
-def _made_of(
-    sources: Sequence[Source], excluded: Sequence[Source], tokenizer_sha256: str, preparation: Preparation
+def made_of(
+    sources: Sequence[Source], exclude: Sequence[Path], models: Mapping[str, str], preparation: Preparation
 ) -> dict[str, Any]:
+    """All that a store's content depends on, as JSON values.
+
+    Parameters
+    ----------
+    models : mapping of str to str
+        sha256 of the decoder's weights and tokenizer.
+
+    Raises
+    ------
+    slotrag.UsageError
+        A source is not there.
+    """
+    excluded = [Source(path) for path in exclude]
     return {
         "schema": _SCHEMA,
-        "tokenizer": tokenizer_sha256,
+        "models": dict(models),
         "data": [{"name": each.name, "sha256": each.sha256(), "licence": each.licence} for each in sources],
         "excluded": [{"name": each.name, "sha256": each.sha256()} for each in excluded],
         "held_out": preparation.held_out,

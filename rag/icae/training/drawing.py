@@ -28,6 +28,7 @@ _NARROW = 0.75
 """Contexts of one step are this share of its longest at least, so that little of a batch is padding."""
 
 _MOST_CONTINUED = 128
+_LEAST = 8
 _TRIES = 50
 _KIND_CHANCE = {"reply": 3.0, "given": 3.0, "made": 1.0}
 
@@ -47,8 +48,8 @@ class Row:
         Token ids of the passages that are compressed, each by itself.
     target : list of int
         Token ids to be written; empty for a question.
-    question, answers
-        Of ``instruct``.
+    question, answers, kind
+        Of ``instruct``; the kind is that of `Question`.
     """
 
     objective: str
@@ -57,6 +58,7 @@ class Row:
     target: list[int]
     question: str = ""
     answers: tuple[str, ...] = ()
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,8 @@ class Drawer:
         if objective == INSTRUCT:
             return self._asked(part, rate, length, draw)
         if objective == AUTOENCODE:
-            text, start, stop = part.window(length, draw)
-            return Row(objective, rate, (self._store.tokens(text, start, stop),), [])
+            context = self._store.tokens(*part.window(length, draw))
+            return Row(objective, rate, (context,), context)
         follows = min(length, _MOST_CONTINUED)
         text, start, stop = part.window(length + follows, draw)
         whole = self._store.tokens(text, start, stop)
@@ -155,13 +157,15 @@ class Drawer:
         return Row(objective, rate, (whole[:cut],), whole[cut:])
 
     def _asked(self, part: _Part, rate: float, length: int, draw: Generator) -> Row:
+        # Short passages with a question are few: those of the last lengths are asked about from the beginning.
+        length = max([length, *(longest for _, longest in self._plan.lengths.last)])
         asked = part.question(length, draw)
         passages = [self._passage(asked)]
         for _ in range(int(draw.integers(self._plan.passages))):
             other = part.question(length, draw)
             if other.text != asked.text:
                 passages.insert(int(draw.integers(len(passages) + 1)), self._passage(other))
-        return Row(INSTRUCT, rate, tuple(passages), [], asked.question, asked.answers)
+        return Row(INSTRUCT, rate, tuple(passages), [], asked.question, asked.answers, asked.kind)
 
     def _passage(self, asked: Question) -> list[int]:
         return self._store.tokens(asked.text, asked.start, asked.stop)
@@ -173,7 +177,9 @@ class _Part:
     def __init__(self, store: TokenStore, *, held_out: bool) -> None:
         self._store = store
         texts, places = store.all_starts()
-        kept = store.held_out[texts] == held_out
+        lengths = np.array([store.length(text) for text in range(len(store))])
+        # A text's last words alone are no context.
+        kept = (store.held_out[texts] == held_out) & (lengths[texts] - places >= _LEAST)
         self._texts, self._places = texts[kept], places[kept]
         sources = store.sources[self._texts]
         self._of_source = [np.flatnonzero(sources == source) for source in np.unique(sources)]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _TOKENS, _TEXTS, _QUESTIONS, _META = "tokens.bin", "texts.safetensors", "questions.jsonl", "store.json"
+_REPLIES = "replies.jsonl"
 
 
 class StoreDamaged(SlotragError):
@@ -38,7 +39,7 @@ class Question:
         Its tokens ``[start, stop)`` that are the passage.
     question : str
     answers : tuple of str
-        The one to be learned first.
+        The one to be learned first; none where the decoder had no reply.
     kind : str
         ``given`` (it came with the text), ``made`` (of the text itself) or ``reply`` (answered by the decoder).
     """
@@ -74,7 +75,8 @@ class TokenWriter:
         self._sources: list[int] = []
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / _META).unlink(missing_ok=True)
+            for name in (_META, _REPLIES):
+                (folder / name).unlink(missing_ok=True)
             self._tokens: IO[bytes] = (folder / _TOKENS).open("wb")
             self._questions: IO[str] = (folder / _QUESTIONS).open("w", encoding="utf-8")
         except OSError as error:
@@ -110,7 +112,7 @@ class TokenWriter:
     def ask(self, question: Question) -> None:
         """Add a question about a text that was added."""
         try:
-            self._questions.write(_line(question))
+            self._questions.write(question_line(question))
         except OSError as error:
             raise _unwritable(self._folder, error) from error
 
@@ -215,18 +217,22 @@ class TokenStore:
             for line in path.read_bytes().splitlines():
                 try:
                     value = json.loads(line)
-                    yield Question(**{**value, "answers": tuple(value["answers"])})
+                    found = Question(**{**value, "answers": tuple(value["answers"])})
                 except (ValueError, TypeError, KeyError):
                     if path != self.replies_path:  # there a killed run may have left half a line
                         raise StoreDamaged(f"{path} is damaged; delete the folder {self.folder}.") from None
+                    continue
+                if found.answers:
+                    yield found
 
     @property
     def replies_path(self) -> Path:
         """The file of the decoder's replies, which grows."""
-        return self.folder / "replies.jsonl"
+        return self.folder / _REPLIES
 
 
-def _line(question: Question) -> str:
+def question_line(question: Question) -> str:
+    """A question as a line of its file."""
     value = {name: getattr(question, name) for name in ("text", "start", "stop", "question", "answers", "kind")}
     return json.dumps(value, ensure_ascii=True) + "\n"
 

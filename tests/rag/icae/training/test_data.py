@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from slotrag import UsageError
-from slotrag.rag.icae.training.data import Preparation, TextTokens, prepare
+from slotrag.rag.icae.training.data import Preparation, TextTokens, made_of, prepare
 from slotrag.rag.icae.training.sources import Source, with_licences
 from slotrag.rag.icae.training.token_store import StoreDamaged, TokenStore
 
@@ -52,7 +52,9 @@ def rows(tmp_path: Path) -> Path:
 
 
 def prepared(sources: list[Source], tokenizer, out: Path, **options):
-    return prepare(sources, tokenizer, "t" * 64, out, preparation=Preparation(held_out=0.2), **options)
+    preparation = Preparation(held_out=0.2)
+    of = made_of(sources, options.get("exclude", ()), {"tokenizer": "t" * 64}, preparation)
+    return prepare(sources, tokenizer, out, made_of=of, preparation=preparation, **options)
 
 
 def test_texts_come_back_and_starts_are_sentences(folder: Path, tokenizer, tmp_path: Path) -> None:

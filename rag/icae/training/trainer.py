@@ -1,0 +1,404 @@
+"""Trains a compressor from files to a checkpoint: prepares the data, runs the loop in its folder, tells what came out.
+
+It knows no terminal. A `RunFolder` keeps where a run is; the same request goes on with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .... import UsageError
+from ....encoders.training.run_folder import RunFolder
+from ...evaluation.running import Run
+from ..configuration import CompressorConfig
+from . import curriculum
+from .data import Preparation, made_of, prepare
+from .drawing import INSTRUCT, Drawer, Plan
+from .settings import CompressorTraining
+from .sources import Source
+from .token_store import TokenStore
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ....encoders.backbones.frozen import FrozenLM
+    from ....encoders.backbones.store import ModelStore
+    from .loop import Loop
+
+_SCHEMA = 1
+_SAVE_SECONDS = 30.0
+"""A kill loses what came since the last time, and the step that it came into."""
+
+STORE = "tokens"
+"""Where the prepared data lie in a run's folder."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be trained.
+
+    Attributes
+    ----------
+    base : str
+        The frozen language model: a catalogue name, hub id or folder.
+    data : sequence of Source
+    settings : CompressorTraining
+    run : Path
+        Folder of the run.
+    compressor : mapping
+        Options of `CompressorConfig`; with `start` those of the checkpoint hold, and only `rate` and ``positions`` may
+        be given.
+    preparation : Preparation
+    exclude : sequence of Path
+        What may only be measured on.
+    start : str or None
+        Hash of the compressor whose weights are the first ones.
+    prepared : Path or None
+        Folder of prepared data, by default one in `run`.
+    replies : int
+        Replies of the decoder that are written before training begins.
+    device, dtype : str
+        Of the language model; what is trained is float32 in any case.
+    minutes : float or None
+        How long this call may take.
+    """
+
+    base: str
+    data: Sequence[Source]
+    settings: CompressorTraining
+    run: Path
+    compressor: Mapping[str, Any] = field(default_factory=dict)
+    preparation: Preparation = field(default_factory=Preparation)
+    exclude: Sequence[Path] = ()
+    start: str | None = None
+    prepared: Path | None = None
+    replies: int = 0
+    device: str = "auto"
+    dtype: str = "float32"
+    minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out.
+
+    Attributes
+    ----------
+    hash : str
+        Of the checkpoint with the best weights.
+    file : Path
+        Its JSON.
+    config : CompressorConfig
+    best : dict
+        The best check: step, tokens, loss and measures.
+    first : dict
+        The check of the start.
+    steps, tokens, seconds
+        Done so far, over all interruptions.
+    stopped : str
+        ``steps``: all are done. ``time``: the same request goes on.
+    run : Path
+    notices : list of str
+    """
+
+    hash: str
+    file: Path
+    config: CompressorConfig
+    best: dict[str, Any]
+    first: dict[str, Any]
+    steps: int
+    tokens: int
+    seconds: float
+    stopped: str
+    run: Path
+    notices: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            **vars(self),
+            "config": self.config.to_json(),
+            "file": str(self.file),
+            "run": str(self.run),
+        }
+
+
+def train_compressor(request: Request, models: ModelStore, work: Run) -> Outcome:
+    """Train until the last step or until the time is over, and save the best weights as a checkpoint.
+
+    Raises
+    ------
+    slotrag.UsageError
+        The request asks for what cannot be, or its run's folder holds another run.
+    slotrag.SlotragError
+        The base or the start is missing, there is no room, or the loss is not finite any more.
+    slotrag.rag.events.Cancelled
+        `work` was cancelled; the same request goes on.
+    """
+    return _Training(request, models, work).carried_out()
+
+
+class _Training:
+    """One call of `train_compressor`."""
+
+    def __init__(self, request: Request, models: ModelStore, work: Run) -> None:
+        settings = request.settings
+        if request.minutes is not None and not request.minutes > 0:
+            raise UsageError(f"--minutes is above 0, not {request.minutes}.")
+        self._request, self._models, self._work = request, models, work
+        self._started = time.monotonic()
+        self._plan = Plan(
+            settings.mix, curriculum.rates(settings.rates), curriculum.lengths(settings.lengths),
+            settings.batch_tokens, settings.passages, settings.seed,
+        )  # fmt: skip
+        self._notices: list[str] = []
+
+    def carried_out(self) -> Outcome:
+        from ....encoders.backbones.frozen import FrozenLM
+
+        request = self._request
+        folder = self._models.resolve(request.base)
+        digests = {
+            "weights": self._models.weights_sha256(request.base),
+            "tokenizer": self._models.tokenizer_sha256(request.base),
+        }
+        self._work.report(0, 1, "models", "load", request.base)
+        language_model = FrozenLM.load(folder, causal=True, device=request.device, dtype=request.dtype)
+        config, weights, origin = self._config(language_model, digests)
+        of = made_of(request.data, request.exclude, digests, request.preparation)
+        run = RunFolder(request.run)
+        with run.held():
+            run.begin(self._configuration(config, of, origin))
+            store = self._store(language_model, of)
+            self._write_replies(store, language_model)
+            loop = self._loop(language_model, config, weights, store)
+            seconds = self._trained(loop, run)
+            outcome = self._outcome(loop, config, of, digests, origin, seconds)
+            run.finish(outcome.to_json())
+            return outcome
+
+    def _config(
+        self, language_model: FrozenLM, digests: Mapping[str, str]
+    ) -> tuple[CompressorConfig, dict[str, np.ndarray] | None, dict[str, Any] | None]:
+        """The configuration, the first weights, and where these are from."""
+        request, rates = self._request, self._plan.rates
+        options = {"rate": max(rates.last), **request.compressor}
+        if request.start is None:
+            longest = int(options.get("segment_tokens", 512))
+            if options.get("compressor") == "memory-tokens" and options.get("slots_per_segment") is None:
+                lowest = min(rate for stage in rates.stages for rate in stage.values)
+                options.setdefault("memory_rows", -(-longest // int(lowest)))
+            return CompressorConfig.for_model(language_model, **options), None, None
+        from ..checkpoint import find_compressor
+
+        found = find_compressor(request.start, self._models)
+        found.require_for(**_as_base(digests))
+        other = {name: value for name, value in options.items() if name not in ("rate", "positions")}
+        if other:
+            raise UsageError(
+                f"The compressor {request.start} is what it is: leave out {', '.join(sorted(other))}, or train another "
+                "from the beginning."
+            )
+        return found.config.with_(**options), dict(found.weights), {"hash": request.start, **found.training}
+
+    def _configuration(
+        self, config: CompressorConfig, of: Mapping[str, Any], origin: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """All that decides what comes out."""
+        return {
+            "schema": _SCHEMA,
+            "compressor": config.to_json(),
+            "settings": asdict(self._request.settings),
+            "made_of": of,
+            "replies": self._request.replies,
+            "dtype": self._request.dtype,
+            "start": None if origin is None else origin["hash"],
+        }
+
+    def _store(self, language_model: FrozenLM, of: Mapping[str, Any]) -> TokenStore:
+        request = self._request
+        prepared = prepare(
+            request.data,
+            language_model.tokenizer,
+            request.prepared or request.run / STORE,
+            made_of=of,
+            preparation=request.preparation,
+            exclude=request.exclude,
+            report=lambda texts, source: self._work.report(texts, None, "texts", "prepare", source),
+        )
+        self._notices += prepared.notices
+        return prepared.store
+
+    def _write_replies(self, store: TokenStore, language_model: FrozenLM) -> None:
+        if not self._request.replies or not self._plan.mix.get(INSTRUCT):
+            return
+        from ...decoder import Decoder
+        from .replies import write_replies
+
+        write_replies(
+            store,
+            Decoder(language_model, self._request.base),
+            self._request.replies,
+            report=lambda done, total: self._work.report(done, total, "replies", "replies"),
+            check=self._work.check,
+        )
+
+    def _loop(
+        self,
+        language_model: FrozenLM,
+        config: CompressorConfig,
+        weights: Mapping[str, np.ndarray] | None,
+        store: TokenStore,
+    ) -> Loop:
+        from ...decoder import Decoder
+        from ..model import CompressorModule
+        from .checking import Checker
+        from .loop import Loop
+        from .objectives import Reader
+        from .wording import Wording
+
+        settings = self._request.settings
+        module = CompressorModule(language_model, config, seed=settings.seed)
+        if weights is not None:
+            module.load_weights(weights)
+        decoder = Decoder(language_model, self._request.base)
+        wording = Wording(config.prompt, decoder.template, language_model.tokenizer.eos_token_id, module.special_row)
+        reader = Reader(module, decoder.module, wording)
+        drawer = Drawer(store, self._plan)
+        checker = Checker(
+            reader,
+            drawer,
+            rates=self._plan.rates.last,
+            lengths=sorted({longest for _, longest in self._plan.lengths.last}),
+            rows=settings.check_rows,
+            written_rows=settings.write_rows if settings.write_every else 0,
+            stop_ids=decoder.stop_ids,
+            tokenizer=language_model.tokenizer,
+        )
+        return Loop(reader, drawer, checker, settings)
+
+    def _trained(self, loop: Loop, run: RunFolder) -> float:
+        """Run the loop; the seconds spent so far."""
+        stored = run.state()
+        clock: dict[str, Any] = {}
+        if stored is not None:
+            tensors, numbers, clock = stored
+            loop.restore(tensors, numbers)
+        begun, before = time.monotonic(), float(clock.get("seconds", 0.0))
+        saved = time.monotonic()
+
+        def save() -> None:
+            nonlocal saved
+            tensors, numbers = loop.state()
+            run.save_state(tensors, numbers, {"seconds": round(before + time.monotonic() - begun, 1)})
+            run.save_metrics(loop.position.curve)
+            saved = time.monotonic()
+
+        def put_down() -> None:
+            if time.monotonic() - saved >= _SAVE_SECONDS:
+                save()
+
+        def checked() -> None:
+            save()
+            self._tell(loop)
+
+        try:
+            loop.run(
+                check=self._work.check,
+                stepped=lambda losses: self._tell(loop, losses),
+                checked=checked,
+                put_down=put_down,
+                out_of_time=self._out_of_time,
+            )
+        except BaseException:
+            if loop.whole:
+                save()
+            raise
+        save()
+        return before + time.monotonic() - begun
+
+    def _out_of_time(self) -> bool:
+        minutes = self._request.minutes
+        return minutes is not None and time.monotonic() - self._started >= 60 * minutes
+
+    def _tell(self, loop: Loop, losses: Mapping[str, float] | None = None) -> None:
+        position = loop.position
+        line = ""
+        if losses is None:
+            line = f"step {position.step:,}, {position.tokens:,} tokens: {_shown(position.checks[-1])}"
+        self._work.report(position.step, self._request.settings.steps, "steps", "train", line)
+
+    def _outcome(
+        self,
+        loop: Loop,
+        config: CompressorConfig,
+        of: Mapping[str, Any],
+        digests: Mapping[str, str],
+        origin: Mapping[str, Any] | None,
+        seconds: float,
+    ) -> Outcome:
+        from ..checkpoint import CompressorCheckpoint, save_compressor
+
+        position, settings = loop.position, self._request.settings
+        assert position.stopped is not None
+        best, weights = loop.outcome(self._work.check)
+        before = [] if origin is None else [*origin.get("before", []), {**origin, "before": None}]
+        checkpoint = CompressorCheckpoint(
+            config=config,
+            weights=weights,
+            **_as_base(digests),
+            training={
+                "data": of["data"],
+                "settings": asdict(settings),
+                "replies": self._request.replies,
+                "dtype": self._request.dtype,
+                "steps": best["step"],
+                "tokens": best["tokens"],
+                "before": before,
+            },
+            measured={"held out": best},
+        )
+        file = save_compressor(checkpoint, self._models)
+        return Outcome(
+            hash=checkpoint.hash,
+            file=file,
+            config=config,
+            best=best,
+            first=position.checks[0],
+            steps=position.step,
+            tokens=position.tokens,
+            seconds=round(seconds, 1),
+            stopped=position.stopped,
+            run=self._request.run,
+            notices=list(dict.fromkeys(self._notices)),
+        )
+
+
+def _as_base(digests: Mapping[str, str]) -> dict[str, str]:
+    return {"base_weights": digests["weights"], "tokenizer": digests["tokenizer"]}
+
+
+def _shown(check: Mapping[str, Any]) -> str:
+    """A check's losses and recoveries on one line."""
+    parts = []
+    for name, measures in check["measures"].items():
+        if "loss" in measures:
+            short = name.removeprefix("loss ").replace(" slots", "")
+            recovered = f" ({measures['recovery']:.2f})" if "recovery" in measures else ""
+            parts.append(f"{short} {measures['loss']:.3f}{recovered}")
+        elif "bleu" in measures:
+            parts.append(f"BLEU {measures['bleu']:.2f}")
+        elif "f1" in measures:
+            parts.append(f"F1 {measures['f1']:.2f}")
+    return ", ".join(parts)
+
+
+def default_run(models: Path, base: str, data: Sequence[Source], stage: str) -> Path:
+    """A folder for the run below the models folder, the same for the same base, data and stage."""
+    key = hashlib.sha256("\n".join([base, stage, *(str(each.path.resolve()) for each in data)]).encode()).hexdigest()
+    return models / "training" / f"icae-{key[:12]}"
