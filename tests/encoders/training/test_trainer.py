@@ -20,7 +20,7 @@ from slotrag.encoders.heads.heads import build_head
 from slotrag.encoders.training.examples import Labelled, ScoredPairs, TooFewExamples
 from slotrag.encoders.training.loop import Diverged
 from slotrag.encoders.training.measures import spearman
-from slotrag.encoders.training.results import TrainingStep
+from slotrag.encoders.training.results import TrainingResult, TrainingStep
 from slotrag.encoders.training.run_folder import RunFolder, RunMismatch
 from slotrag.encoders.training.settings import TrainingSettings
 from slotrag.encoders.training.sources import TextVectors
@@ -47,6 +47,15 @@ def attention(bert):
 @pytest.fixture(scope="module")
 def states(bert, attention, tmp_path_factory):
     return open_cache(tmp_path_factory.mktemp("states"), bert, attention)
+
+
+@pytest.fixture
+def threads(request):
+    """As many threads of torch as the parameter says."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
 
 
 def after(count: int):
@@ -80,22 +89,31 @@ def test_a_head_learns_a_planted_signal_better_than_mean_pooling(bert, tmp_path,
     assert result.measure > result.baseline + gain
 
 
-def test_what_was_learned_is_never_below_the_start(bert, tmp_path):
-    config = configured(bert, "attention", layer=0)
-    settings = TrainingSettings(epochs=4, batch=16, learning_rate=1e-2, held_out=0.25, patience=9)
-    cache = open_cache(tmp_path / "states", bert, config)
-    result = train_head(config, scored(96), cache, settings=settings, run=RunFolder(tmp_path / "run"))
-    assert result.measure >= result.baseline - 1e-6
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pairs_are_learned_better_than_mean_pooling(bert, tmp_path, threads, seed):
+    # Each seed has pairs of its own, apart from those that are measured; gains were .6 to .95. Two threads are slow
+    # wherever another process has one of the processors.
+    result = of_glot_on_planted(scored, seed, bert, tmp_path)
+    assert result.measure > result.baseline + 0.3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [labelled, scored, asked])
-def test_glot_learns_it_too(bert, tmp_path, make):
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("make", "gain"), [(labelled, 0.2), (asked, 0.05)])
+def test_glot_learns_labels_and_queries_too(bert, tmp_path, make, gain, seed):
+    # Gains were .42 to .56 on labels and .14 to .22 on queries.
+    result = of_glot_on_planted(make, seed, bert, tmp_path)
+    assert result.measure > result.baseline + gain
+
+
+def of_glot_on_planted(make, seed, bert, folder) -> TrainingResult:
     config = configured(bert, "glot", layer=0, tau=0.9)
-    settings = TrainingSettings(epochs=6, batch=16, learning_rate=1e-2, held_out=0.25, patience=9)
-    cache = open_cache(tmp_path / "states", bert, config)
-    result = train_head(config, make(96), cache, settings=settings, run=RunFolder(tmp_path / "run"))
-    assert result.measure > result.baseline + 0.1
+    settings = TrainingSettings(epochs=12, batch=32, learning_rate=1e-2, patience=9, seed=seed, check_every=36)
+    return train_head(
+        config, make(192, seed=seed), open_cache(folder / "states", bert, config), settings=settings,
+        run=RunFolder(folder / "run"), held_out=make(96, seed=1000 + seed),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("method", ["attention", "glot", "ilse"])
