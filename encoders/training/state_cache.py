@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError
-from ..batching import batch_limits, batches
 from ..fingerprint import fingerprint
 from ..tokens import TextTokens
 from .sources import Report
-from .state_file import StateFile, packed, part_bytes, unusable
+from .state_file import StateFile, part_bytes, unusable
+from .state_making import StateMaker
 
 if TYPE_CHECKING:
     import torch
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 """Counted up when the same facts give other states than before."""
-
-_TEXTS = 2048
-"""Texts whose tokens are in memory at once; batches of like length are made among them."""
 
 _PENDING = 8 << 20
 """Bytes of states that wait in memory; a killed run does at most these again."""
@@ -77,7 +74,7 @@ class StateCache:
         self.folder, self.key = folder, key
         self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
         self.seconds = 0.0
-        self._language_model, self._config, self._tokens = language_model, config, tokens
+        self._config, self._maker = config, StateMaker(language_model, config, tokens)
         self._limit = limit_bytes
         self._file = StateFile(folder)
         self._numbers: dict[bytes, int] = {}
@@ -239,39 +236,15 @@ class StateCache:
         done = 0
         report(0, len(texts))
         try:
-            for positions, token_lists in self._batches(texts, prefix):
-                check()
-                for position, (groups, part) in zip(positions, self._parts(token_lists), strict=True):
-                    pending.append((_key(texts[position], prefix), groups, self._config.width, part))
-                done += len(positions)
+            for places, parts in self._maker.made(texts, prefix, check):
+                for place, (groups, part) in zip(places, parts, strict=True):
+                    pending.append((_key(texts[place], prefix), groups, self._config.width, part))
+                done += len(places)
                 if sum(len(part) for *_, part in pending) >= _PENDING:
                     self._keep(pending)
                 report(done, len(texts))
         finally:
             self._keep(pending)
-
-    def _batches(self, texts: list[str], prefix: str) -> Iterator[tuple[list[int], list[list[int]]]]:
-        budget, most = batch_limits(self._language_model.device.type)
-        if self._config.inputs == "layer-tokens":
-            budget = max(budget // (self._config.layers + 1), 1)
-        for start in range(0, len(texts), _TEXTS):
-            ids = self._tokens.ids(texts[start : start + _TEXTS], prefix)
-            for positions in batches([len(row) for row in ids], budget, most):
-                yield [start + position for position in positions], [ids[position] for position in positions]
-
-    def _parts(self, token_lists: list[list[int]]) -> Iterator[tuple[int, bytes]]:
-        """Groups and packed vectors of each text."""
-        from ..heads.inputs import head_inputs
-
-        states, mask = head_inputs(self._language_model, token_lists, self._config)
-        array = states.float().cpu().numpy()
-        for row in range(len(token_lists)):
-            if mask is None:
-                yield 1, packed(array[row])
-                continue
-            # Padding stands at the right.
-            kept = array[row, ..., : int(mask[row].sum()), :]
-            yield (len(kept) if kept.ndim == 3 else 1), packed(kept.reshape(-1, kept.shape[-1]))
 
     def _keep(self, pending: list[tuple[bytes, int, int, bytes]]) -> None:
         if pending:
@@ -287,14 +260,7 @@ class StateCache:
 
     def _require_room(self, texts: list[str], prefix: str, check: Callable[[], None]) -> None:
         """See before the first forward pass whether the states of `texts` will fit."""
-        vectors = 0
-        for start in range(0, len(texts), _TEXTS):
-            check()
-            some = texts[start : start + _TEXTS]
-            states = 1 if self._config.inputs == "tokens" else self._config.layers + 1
-            tokens = len(some) if self._config.inputs == "layers" else sum(map(len, self._tokens.ids(some, prefix)))
-            vectors += states * tokens
-        needed = part_bytes(vectors, self._config.width)
+        needed = part_bytes(self._maker.vectors(texts, prefix, check), self._config.width)
         if self._limit is not None and self.bytes + needed > self._limit:
             raise CacheFull(
                 f"The states of {len(texts):,} texts take {_size(needed)} beside {_size(self.bytes)} that are there, "

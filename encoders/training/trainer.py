@@ -17,6 +17,7 @@ from .baseline import Baseline, measured_baseline
 from .examples import Examples
 from .results import TrainingResult, TrainingStep
 from .run_folder import RunFolder
+from .sets import facts_of, names_of, parted
 from .settings import TrainingSettings
 from .sources import StateSource
 from .tasks import Task, TaskSettings, task_for
@@ -83,7 +84,7 @@ def train_head(
     """
     import torch
 
-    parts = _parted(_listed(examples), None if held_out is None else _listed(held_out), settings)
+    parts = parted(examples, held_out, settings)
     training = _Training(config, parts, cache, settings, torch.device(device), report, check)
     with run.held():
         run.begin(training.configuration(start))
@@ -105,29 +106,18 @@ class _Training:
     ) -> None:
         self._config, self._parts, self._cache, self._settings = config, parts, cache, settings
         self._device, self._report, self._check = device, report, check
-        self._names = _names([train.name for train, _ in parts])
+        self._names = names_of(parts)
         self._started = time.monotonic()
         # Before a folder is written to: what cannot be learned is refused here.
         self._texts = self._by_prefix()
 
     def configuration(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         """All that decides what comes out."""
-        data = [
-            {
-                "kind": type(train).__name__,
-                "name": train.name,
-                "sha256": train.sha256,
-                "licence": train.licence,
-                "trained_on": {"examples": len(train), "sha256": train.content_sha256()},
-                "held_out": {"examples": len(held), "sha256": held.content_sha256()},
-            }
-            for train, held in self._parts
-        ]
         return {
             "schema": _SCHEMA,
             "head": self._config.to_json(),
             "settings": asdict(self._settings),
-            "data": data,
+            "data": facts_of(self._parts),
             "inputs": self._cache.key,
             "start": None if start is None else _digest(start),
         }
@@ -275,38 +265,6 @@ class _Training:
             seconds=round(seconds, 3),
             stopped=position.stopped,
         )
-
-
-def _listed(examples: Examples | Sequence[Examples]) -> list[Examples]:
-    return list(examples) if isinstance(examples, Sequence) else [examples]
-
-
-def _parted(
-    examples: list[Examples], held_out: list[Examples] | None, settings: TrainingSettings
-) -> list[tuple[Examples, Examples]]:
-    if not examples:
-        raise UsageError("There are no examples to train on; give at least one set of them.")
-    if held_out is not None:
-        if len(held_out) != len(examples) or not all(map(len, [*examples, *held_out])):
-            raise UsageError("Every set of examples needs one that is held out, and none may be empty.")
-        return list(zip(examples, held_out, strict=True))
-    parts = []
-    for each in examples:
-        share = min(settings.held_out, settings.most_held_out / max(len(each), 1))
-        parts.append(each.split(share, settings.seed))
-    return parts
-
-
-def _names(names: list[str]) -> list[str]:
-    """Each name once: the second of the same gets a number."""
-    found: dict[str, None] = {}
-    for name in names:
-        number, candidate = 1, name
-        while candidate in found:
-            number += 1
-            candidate = f"{name} {number}"
-        found[candidate] = None
-    return list(found)
 
 
 def _load(module: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:

@@ -6,15 +6,12 @@ of its end has seen, and saved only where it is better. The collection itself is
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ... import UsageError
 from ...encoders.spec import EncoderSpec
@@ -24,14 +21,16 @@ from ..encoder_shelf import rebuild_command
 from ..evaluation.running import Run
 from ..events import CancelToken, ProgressListener
 from .carrying_out import concluded, trained, vectors_of
-from .comparing import Arena, Vectors
+from .comparing import Arena
 from .documents import own_pairs
 from .grounds import Ground, spec_over
 from .hard_negatives import hard_negatives
 from .outcomes import DataUsed, HeadOutcome
 from .pairs import OwnPairs
 from .parting import LEAST_JUDGED, in_three
-from .portions import CHUNK, Portions, Sides, first
+from .plans import read_plan, write_plan
+from .portions import Portions, Sides, first
+from .present import present_vectors, stored_vectors
 from .questions import why_none, write_questions
 from .run_places import OwnRun
 
@@ -59,7 +58,6 @@ _QUESTIONS_UNTIL, _TRAINED_UNTIL = 0.3, 0.92
 """Shares of the time by when each step ends; see also `portions`."""
 
 _MOST_QUESTIONS = 1000
-_PLAN = "plan.json"
 
 
 def adapt_collection(
@@ -151,7 +149,8 @@ class _Adaptation:
 
     def _adapted(self, ground: Ground, encoder: Encoder, own: OwnPairs, own_run: OwnRun) -> HeadOutcome:
         place = self.run or own_run.folder.path
-        plan = self._plan(place, ground, own)
+        facts = self._facts(ground, own)
+        plan = read_plan(place, facts)
         pairs = self._with_questions(own, resumed=plan is not None)
         if plan is not None and plan["pairs"] != pairs.sha256:
             plan = None
@@ -169,7 +168,7 @@ class _Adaptation:
             report=lambda done, total: self.work.report(done, total, "pairs", "negatives"),
         )
         negatives = portions.negatives(sides, found)
-        self._put_down(place, ground, own, pairs, sides)
+        write_plan(place, facts, pairs.sha256, sides)
         run = own_run.folder if self.run is None else RunFolder(self.run)
         outcome = self._compared(ground, encoder, cache, run, pairs, sides, negatives)
         shutil.rmtree(own_run.states, ignore_errors=True)
@@ -193,7 +192,9 @@ class _Adaptation:
         )  # fmt: skip
         self.work.report(0, 2, "encoders", "evaluate")
         arena = Arena(sides.judged.pairs, sides.pool)
-        before = arena.ndcg(Vectors(encoder.encode_queries, self._in_portions(encoder)), self._stored(sides.pool))
+        before = arena.ndcg(
+            present_vectors(encoder, self.work), stored_vectors(self.parts, self.collection, sides.pool)
+        )
         self.work.report(1, 2, "encoders", "evaluate")
         after = arena.ndcg(vectors_of(head, cache, ground.device, self.work))
         self.work.report(2, 2, "encoders", "evaluate")
@@ -240,26 +241,6 @@ class _Adaptation:
             "settings": asdict(self.settings),
         }
 
-    def _plan(self, place: Path, ground: Ground, own: OwnPairs) -> dict[str, Any] | None:
-        """What an interrupted run had chosen; None where there is none of this kind."""
-        path = place / _PLAN
-        if not path.is_file() or (place / "result.json").is_file():
-            return None
-        plan = json.loads(path.read_bytes())
-        return plan if plan["facts"] == json.loads(json.dumps(self._facts(ground, own))) else None
-
-    def _put_down(self, place: Path, ground: Ground, own: OwnPairs, pairs: OwnPairs, sides: Sides) -> None:
-        from ...encoders.whole_files import write_whole
-
-        plan = {
-            "facts": self._facts(ground, own),
-            "pairs": pairs.sha256,
-            "training": len(sides.training),
-            "pool": len(sides.pool),
-            "negatives": sides.negatives,
-        }
-        write_whole(place / _PLAN, json.dumps(plan, indent=1).encode() + b"\n")
-
     def _with_questions(self, own: OwnPairs, *, resumed: bool) -> OwnPairs:
         reason = why_none(self.parts, self.collection, self.models, self.decoder) if self.questions else ""
         if not self.questions or reason:
@@ -292,27 +273,6 @@ class _Adaptation:
             first(watched.shuffled(seed), _MOST_WATCHED),
             first(judged, _MOST_JUDGED),
         )
-
-    def _in_portions(self, encoder: Encoder) -> Any:
-        """The present encoder's passages, so that encoding them can be cancelled."""
-
-        def encode(texts: Sequence[str]) -> np.ndarray:
-            rows = []
-            for at in range(0, len(texts), CHUNK):
-                self.work.report(at, len(texts), "passages", "evaluate")
-                rows.append(encoder.encode_documents(list(texts[at : at + CHUNK])))
-            return np.concatenate(rows)
-
-        return encode
-
-    def _stored(self, pool: dict[int, str]) -> np.ndarray:
-        """The pool's vectors as the collection compares them, in the pool's order."""
-        places = {number: place for place, number in enumerate(pool)}
-        keeper = self.parts.keeper
-        found = np.zeros((len(pool), keeper.dimension(self.collection)), dtype=np.float32)
-        for ids, vectors in keeper.vectors(self.collection, np.array(sorted(pool), dtype=np.int64)):
-            found[[places[number] for number in ids.tolist()]] = vectors
-        return found
 
 
 def _with_command(outcome: HeadOutcome, collection: CollectionRecord) -> HeadOutcome:

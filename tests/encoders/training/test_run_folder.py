@@ -74,6 +74,29 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path):
         pass
 
 
+def test_who_holds_a_folder_may_take_it_again(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    with run.held():
+        with run.held():
+            pass
+        with pytest.raises(RunBusy), RunFolder(tmp_path / "run").held():
+            pass
+    with RunFolder(tmp_path / "run").held():
+        pass
+
+
+def test_a_cleared_folder_holds_nothing_and_is_still_held(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    with run.held():
+        run.finish({"measure": 0.5})
+        (tmp_path / "run" / "states" / "key").mkdir(parents=True)
+        (tmp_path / "run" / "states" / "key" / "states.bin").write_bytes(b"states")
+        run.clear()
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+        with pytest.raises(RunBusy), RunFolder(tmp_path / "run").held():
+            pass
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDamaged, match="cannot be written"), RunFolder(tmp_path / "file" / "run").held():
