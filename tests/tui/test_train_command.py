@@ -112,6 +112,7 @@ def test_wrong_use(command: Command, collection: str, labelled: Path, backbone: 
         ["glot:tua=1", "--data", labelled, "--backbone", backbone],
         ["glot", "--data", labelled, "--backbone", backbone, "--columns", "text"],
         ["glot", "--data", labelled, "--backbone", backbone, "--minutes", "0"],
+        ["glot", "--data", labelled, "--backbone", backbone, "--pair-loss", "mse"],
         ["glot", "--collection", collection, "--licence", "MIT"],
         ["glot", "--collection", collection, "--yes", "--no-index"],
         ["glot", "--collection", "none"],

@@ -64,6 +64,15 @@ def train(
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Passes over the data. [default: 3]")] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=2, help="Examples of a step. [default: 32]")] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 0.001]")] = None,
+    pair_loss: Annotated[
+        str | None,
+        typer.Option(
+            "--pair-loss",
+            metavar="ranking|cosine",
+            help="What scored pairs teach: the order of their cosines, or how near these are to the scores. "
+            "[default: ranking]",
+        ),
+    ] = None,
     held_out: Annotated[
         float | None,
         typer.Option(
@@ -113,7 +122,8 @@ def train(
     invocation: Invocation = context.obj
     spec = _spec(head, backbone, graph)
     given = {
-        "epochs": epochs, "batch": batch, "learning_rate": learning_rate, "held_out": held_out, "seed": seed,
+        "epochs": epochs, "batch": batch, "learning_rate": learning_rate, "pair_loss": pair_loss, "held_out": held_out,
+        "seed": seed,
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value is not None}
     if minutes is not None and not minutes > 0:
@@ -159,7 +169,7 @@ def _on_files(
     invocation: Invocation,
     spec: str,
     data: list[Path],
-    options: dict[str, int | float],
+    options: dict[str, int | float | str],
     columns: str | None,
     licence: str,
     run: Path | None,
@@ -187,7 +197,7 @@ def _on_collection(
     library: Library,
     collection: str,
     spec: str,
-    options: dict[str, int | float],
+    options: dict[str, int | float | str],
     minutes: float | None,
     questions: bool,
     run: Path | None,
@@ -208,7 +218,7 @@ def _on_collection(
         invocation.progress.close()
 
 
-def _changed(settings: TrainingSettings, options: dict[str, int | float]) -> TrainingSettings:
+def _changed(settings: TrainingSettings, options: dict[str, int | float | str]) -> TrainingSettings:
     return replace(settings, **options)  # type: ignore[arg-type]
 
 
