@@ -22,6 +22,9 @@ PROMPTS = ("chat-repeat", "authors")
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj")
 """The projections of an attention block, as Llama, Mistral and Qwen name them."""
 
+SEGMENT_TOKENS = 512
+"""The authors' longest segment."""
+
 SPECIAL_ROWS = ("AE", "LM", "FT")
 """What the memory table holds behind its memory rows, in the authors' order (their code, getao/icae)."""
 
@@ -31,6 +34,7 @@ class LanguageModel(Protocol):
 
     hidden_size: int
     layers: int
+    window: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class CompressorConfig:
     targets: tuple[str, ...] = TARGETS
     rate: float = 4.0
     slots_per_segment: int | None = None
-    segment_tokens: int = 512
+    segment_tokens: int = SEGMENT_TOKENS
     bidirectional: bool = False
     positions: str = "parallel"
     memory_rows: int = 0
@@ -132,6 +136,8 @@ class CompressorConfig:
     def for_model(cls, language_model: LanguageModel, **options: Any) -> CompressorConfig:
         """A configuration for `language_model`: by default read out after a third of its layers.
 
+        A short window shortens the default segment, so that it can be read again beside its slots.
+
         Raises
         ------
         slotrag.UsageError
@@ -141,8 +147,13 @@ class CompressorConfig:
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"A compressor has no option {unknown[0]!r}; it has {', '.join(sorted(known))}.")
         layers = language_model.layers
-        sizes = {"width": language_model.hidden_size, "layers": layers, "read_out": max(1, layers // 3)}
-        options = {**sizes, **options}
+        options = {
+            "width": language_model.hidden_size,
+            "layers": layers,
+            "read_out": max(1, layers // 3),
+            "segment_tokens": max(1, min(SEGMENT_TOKENS, language_model.window // 2)),
+            **options,
+        }
         if options.get("compressor") == "memory-tokens" and "memory_rows" not in options:
             plain = cls(**{**options, "compressor": "pooled", "bidirectional": False})
             options["memory_rows"] = plain.slots_per_segment or plain.most_slots

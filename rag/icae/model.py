@@ -58,12 +58,7 @@ class CompressorModule(torch.nn.Module):
         if config.start == "residual":
             self.projection = torch.nn.Linear(config.width, config.width, bias=False, device=self.device)
             torch.nn.init.zeros_(self.projection.weight)
-        self._window = _attention_window(self.tree)
-        if config.bidirectional and self._window < config.segment_tokens + config.memory_rows:
-            raise UsageError(
-                f"The model's attention reaches {self._window} tokens back, less than a segment with its memory "
-                "tokens: take shorter segments, or bidirectional=false."
-            )
+        _require_window(self.tree, config, language_model.window)
         self.eval()
 
     def train(self, mode: bool = True) -> CompressorModule:
@@ -251,7 +246,17 @@ def _memory_mask(real: torch.Tensor, memory: torch.Tensor, dtype: torch.dtype) -
     return mask[:, None]
 
 
-def _attention_window(tree: Any) -> int:
-    """Tokens that a token sees at most: of a model with sliding windows theirs."""
-    config = tree.config.get_text_config()
-    return int(getattr(config, "sliding_window", None) or config.max_position_embeddings)
+def _require_window(tree: Any, config: CompressorConfig, window: int) -> None:
+    """Refuse segments that the model cannot see whole. Raises `slotrag.UsageError`."""
+    slots = 0 if config.compressor == "pooled" else config.most_slots
+    positions = config.segment_tokens + (slots if config.layout == "appended" else 0)
+    if positions > window:
+        raise UsageError(
+            f"A segment takes up {positions} positions and the model's window is {window}: take shorter segments."
+        )
+    sliding = getattr(tree.config.get_text_config(), "sliding_window", None)
+    if config.bidirectional and sliding and sliding < config.segment_tokens + slots:
+        raise UsageError(
+            f"The model's attention reaches {sliding} tokens back, less than a segment with its memory tokens: take "
+            "shorter segments, or bidirectional=false."
+        )

@@ -42,20 +42,31 @@ def encoder_tree(language_model: FrozenLM, config: CompressorConfig, generator: 
     slotrag.UsageError
         Another size than the configuration's, an attention that cuts rows, or projections that are not there.
     """
-    if (language_model.hidden_size, language_model.layers) != (config.width, config.layers):
-        raise UsageError(
-            f"The compressor is made for a model of width {config.width} with {config.layers} layers; this one has "
-            f"width {language_model.hidden_size} and {language_model.layers} layers."
-        )
     if not language_model.decoder:
         raise UsageError(f"The model in {language_model.folder} is no causal language model; a compressor needs one.")
     tree: Any = language_model.tree_to(language_model.layers)
     require_attention(tree)
-    layers = decoder_layers(tree)
-    del layers[config.read_out :]
+    adapt(tree, config, generator)
+    return tree
+
+
+def adapt(tree: Any, config: CompressorConfig, generator: torch.Generator | None = None) -> None:
+    """Take the layers above the read-out out of `tree`, which is the caller's own, and put LoRA into it.
+
+    Raises
+    ------
+    slotrag.UsageError
+        Another size than the configuration's, or projections that are not there.
+    """
+    sizes = tree.config.get_text_config()
+    if (sizes.hidden_size, sizes.num_hidden_layers) != (config.width, config.layers):
+        raise UsageError(
+            f"The compressor is made for a model of width {config.width} with {config.layers} layers; this one has "
+            f"width {sizes.hidden_size} and {sizes.num_hidden_layers} layers."
+        )
+    del decoder_layers(tree)[config.read_out :]
     _require_targets(tree, config)
     _inject(tree, config, generator)
-    return tree
 
 
 def require_attention(tree: Any) -> None:
@@ -84,7 +95,7 @@ def _require_targets(tree: Any, config: CompressorConfig) -> None:
         )
 
 
-def _inject(tree: Any, config: CompressorConfig, generator: torch.Generator) -> None:
+def _inject(tree: Any, config: CompressorConfig, generator: torch.Generator | None) -> None:
     import torch
     from peft import LoraConfig, inject_adapter_in_model
 

@@ -121,6 +121,7 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
         return {
+            "schema": 1,
             **vars(self),
             "config": self.config.to_json(),
             "file": str(self.file),
@@ -342,12 +343,12 @@ class _Training:
         origin: Mapping[str, Any] | None,
         seconds: float,
     ) -> Outcome:
-        from ..checkpoint import CompressorCheckpoint, save_compressor
+        from ..checkpoint import RECOVERY, CompressorCheckpoint, save_compressor
 
         position, settings = loop.position, self._request.settings
         assert position.stopped is not None
         best, weights = loop.outcome(self._work.check)
-        before = [] if origin is None else [*origin.get("before", []), {**origin, "before": None}]
+        before = [] if origin is None else [*origin.get("before", []), _without_history(origin)]
         checkpoint = CompressorCheckpoint(
             config=config,
             weights=weights,
@@ -361,7 +362,7 @@ class _Training:
                 "tokens": best["tokens"],
                 "before": before,
             },
-            measured={"held out": best},
+            measured={RECOVERY: _recovery(best), "held out": best},
         )
         file = save_compressor(checkpoint, self._models)
         return Outcome(
@@ -381,6 +382,16 @@ class _Training:
 
 def _as_base(digests: Mapping[str, str]) -> dict[str, str]:
     return {"base_weights": digests["weights"], "tokenizer": digests["tokenizer"]}
+
+
+def _without_history(origin: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in origin.items() if name != "before"}
+
+
+def _recovery(check: Mapping[str, Any]) -> float:
+    """The mean recovery of a check; 0 where none could be told."""
+    found = [measures["recovery"] for measures in check["measures"].values() if "recovery" in measures]
+    return sum(found) / len(found) if found else 0.0
 
 
 def _shown(check: Mapping[str, Any]) -> str:
