@@ -61,9 +61,8 @@ def import_icae(path: Path, models: ModelStore, base: str, *, alpha: float = ALP
     folder = models.resolve(base)
     table, weights = _read(path)
     if table is None or not weights:
-        raise ImportRefused(
-            f"{path} is no ICAE checkpoint: it lacks {'memory_token_embed.weight' if table is None else 'LoRA tensors'}."
-        )
+        lacking = "memory_token_embed.weight" if table is None else "LoRA tensors"
+        raise ImportRefused(f"{path} is no ICAE checkpoint: it lacks {lacking}.")
     config = _config(path, folder, table, weights, alpha)
     own = {"table": table, **weights}
     _require_fit(path, folder, base, config, own)
