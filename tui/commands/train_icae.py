@@ -98,6 +98,9 @@ def icae(
         int | None, typer.Option("--passages", min=1, help="Of a question, at most. [default: 1]")
     ] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 0.001]")] = None,
+    warm_up: Annotated[
+        int | None, typer.Option("--warm-up", min=0, help="Steps in which the learning rate rises. [default: 50]")
+    ] = None,
     distil: Annotated[
         float | None, typer.Option("--distil", help="Weight of what the reader of the text says. [default: 0.5]")
     ] = None,
@@ -150,7 +153,7 @@ def icae(
     training = _training(
         stage, rate,
         mix=parse_mix(mix) if mix else None, rates=rates, lengths=lengths, steps=steps, batch_tokens=batch_tokens,
-        passages=passages, learning_rate=learning_rate, distil=distil, check_every=check_every,
+        passages=passages, learning_rate=learning_rate, warm_up=warm_up, distil=distil, check_every=check_every,
         check_rows=check_rows, write_every=write_every, seed=seed,
     )  # fmt: skip
     options = {
