@@ -117,7 +117,10 @@ class ScoredPairs:
         return _sha256("pairs", self.first, self.second, [float(score) for score in self.scores])
 
     def split(self, held_out: float, seed: int) -> tuple[ScoredPairs, ScoredPairs]:
-        """Training part and held-out part; a pair that is there twice, turned round or not, is on one side only.
+        """Training part and held-out part, which share no text.
+
+        Where pairs hang together by common texts so much that they cannot be parted, those in between are in neither
+        part.
 
         Raises
         ------
@@ -125,10 +128,15 @@ class ScoredPairs:
             One of the parts would be empty.
         """
         _require_share(held_out)
+        wanted = max(round(held_out * len(self)), 1)
         pairs = [tuple(sorted(pair)) for pair in zip(self.first, self.second, strict=True)]
-        groups = _grouped(pairs)
-        held = _taken(groups, round(held_out * len(self)), seed)
-        train, rest = _sides(len(self), held)
+        held = _taken(_connected(pairs, pairs), wanted, seed)
+        if len(held) * 2 < wanted:
+            held = _taken(_grouped(pairs), wanted, seed)
+        texts = {text for row in held for text in pairs[row]}
+        train = [row for row in range(len(self)) if not texts.intersection(pairs[row])]
+        rest = sorted(held)
+        _require_parts(train, rest)
         return self.chosen(train), self.chosen(rest)
 
     def chosen(self, rows: Sequence[int]) -> ScoredPairs:
@@ -194,7 +202,10 @@ class Queries:
         """
         _require_share(held_out)
         wanted = max(round(held_out * len(self)), 1)
-        held = _taken(_connected(self.queries, self.positives), wanted, seed)
+        links = [
+            (("query", query), ("passage", text)) for query, text in zip(self.queries, self.positives, strict=True)
+        ]
+        held = _taken(_connected(links, self.queries), wanted, seed)
         if len(held) * 2 < wanted:
             held = _taken(_grouped(self.queries), wanted, seed)
         rows = sorted(held)
@@ -258,9 +269,9 @@ def _grouped(keys: Sequence[Key]) -> dict[Key, list[int]]:
     return places
 
 
-def _connected(queries: Sequence[str], positives: Sequence[str]) -> dict[str, list[int]]:
-    """Rows that hang together by a common query or passage, under the first query of each group."""
-    parent = list(range(len(queries)))
+def _connected(links: Sequence[Iterable[Hashable]], names: Sequence[Key]) -> dict[Key, list[int]]:
+    """Rows that hang together by a common link, under the name of the first row of each group."""
+    parent = list(range(len(links)))
 
     def root(row: int) -> int:
         while parent[row] != row:
@@ -268,14 +279,14 @@ def _connected(queries: Sequence[str], positives: Sequence[str]) -> dict[str, li
             row = parent[row]
         return row
 
-    for groups in (_grouped(queries), _grouped(positives)):
-        for rows in groups.values():
-            for row in rows[1:]:
-                one, other = root(rows[0]), root(row)
-                parent[max(one, other)] = min(one, other)
-    found: dict[str, list[int]] = {}
-    for row in range(len(queries)):
-        found.setdefault(queries[root(row)], []).append(row)
+    first: dict[Hashable, int] = {}
+    for row, own in enumerate(links):
+        for link in own:
+            one, other = root(first.setdefault(link, row)), root(row)
+            parent[max(one, other)] = min(one, other)
+    found: dict[Key, list[int]] = {}
+    for row in range(len(links)):
+        found.setdefault(names[root(row)], []).append(row)
     return found
 
 

@@ -111,9 +111,9 @@ def train(
     With --data on labelled files, against mean pooling; with --collection on the collection's own documents, against
     its encoder as it is. An interrupted run goes on when the same command is given again.
 
-    The examples are parted in three, so that no text is in two of them: most are trained on; a tenth is watched
-    meanwhile and says when to stop; what is told in the end, and whether the head is kept, is measured on the third,
-    which was seen by neither.
+    The examples are parted in three, each of its own texts: most are trained on; a tenth is watched meanwhile and
+    says when to stop; what is told in the end, and whether the head is kept, is measured on the third, which was seen
+    by neither.
     """
     if bool(data) == (collection is not None):
         raise UsageError("Name what to train on: --data FILE, or --collection NAME.")

@@ -49,14 +49,28 @@ def test_no_query_and_no_positive_is_on_both_sides(rows, seed):
 
 
 @given(st.lists(st.tuples(words, words), min_size=8, max_size=60), st.integers(0, 5))
-def test_a_pair_turned_round_stays_on_its_side(rows, seed):
+def test_no_text_of_a_pair_is_on_both_sides(rows, seed):
     examples = ScoredPairs([row[0] for row in rows], [row[1] for row in rows], [0.0] * len(rows))
     try:
         train, held = examples.split(0.3, seed)
     except TooFewExamples:
         return
-    sides = [{frozenset(pair) for pair in zip(part.first, part.second, strict=True)} for part in (train, held)]
-    assert not sides[0] & sides[1]
+    assert not {*train.first, *train.second} & {*held.first, *held.second}
+
+
+def test_pairs_in_small_groups_are_all_used():
+    # Each text stands in two pairs, once on either side.
+    names = [f"text {n // 3 * 3 + n % 3}" for n in range(300)]
+    others = [f"text {n // 3 * 3 + (n + 1) % 3}" for n in range(300)]
+    train, held = ScoredPairs(names, others, [0.0] * 300).split(0.2, seed=1)
+    assert len(held) == 60 and len(train) == 240
+
+
+def test_pairs_that_all_hang_together_are_parted_by_dropping_what_is_between():
+    ring = ScoredPairs([f"text {n}" for n in range(200)], [f"text {(n + 1) % 200}" for n in range(200)], [0.0] * 200)
+    train, held = ring.split(0.1, seed=0)
+    assert len(held) == 20
+    assert 140 <= len(train) < 180 and not {*train.first, *train.second} & {*held.first, *held.second}
 
 
 def test_queries_of_their_own_passages_are_all_used():
