@@ -26,6 +26,7 @@ NETWORKS = {
     *(f"slotrag.encoders.heads.{name}" for name in ("glot", "ilse", "simple")),
     *(f"slotrag.encoders.training.{name}" for name in ("losses", "mean_pooling")),
     "slotrag.rag.icae.model",
+    *(f"slotrag.rag.icae.training.{name}" for name in ("loop", "objectives")),
 }
 """Modules of torch networks and what they are trained by, imported only where one is built."""
 HEAVY_FOR_HELP = HEAVY | {"textual", "langchain", "langchain_core", "sqlalchemy", "alembic", "numpy", "rich"}

@@ -81,6 +81,10 @@ def test_time_that_is_over_keeps_what_there_is(command: Command, base: Path, tex
     found = value(command(*arguments(base, texts, "--run", tmp_path / "run", "--json")))
     whole = value(command(*arguments(base, texts, "--run", tmp_path / "whole", "--json")))
     assert found["hash"] == whole["hash"]
+    # The prepared data alone serve as well.
+    options = [part for part in arguments(base, texts) if part not in ("--data", texts, "--licence", "CC0-1.0")]
+    again = value(command(*options, "--prepared", tmp_path / "run" / "tokens", "--run", tmp_path / "again", "--json"))
+    assert again["hash"] == whole["hash"]
 
 
 def test_wrong_use(command: Command, base: Path, texts: Path, tmp_path: Path) -> None:
@@ -102,6 +106,8 @@ def test_wrong_use(command: Command, base: Path, texts: Path, tmp_path: Path) ->
         assert (code, out, err.count("\n")) == (2, "", 1), (wrong, err)
     code, _, err = command("train", "icae")
     assert code == 2 and "--data" in err
+    code, _, err = command("train", "icae", "--base", base, "--prepared", tmp_path / "none")
+    assert code == 2 and "no prepared data" in err
 
 
 def test_its_help_loads_no_model_library() -> None:

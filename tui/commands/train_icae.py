@@ -16,8 +16,8 @@ from ..paths import given_path
 from ..retrieval_options import AsJson
 
 if TYPE_CHECKING:
+    from ...rag.icae.training.requests import Outcome
     from ...rag.icae.training.settings import CompressorTraining
-    from ...rag.icae.training.trainer import Outcome
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -28,14 +28,14 @@ _HEAD = ("held out", "start", "best", "text", "nothing", "recovery", "tokens rig
 def icae(
     context: typer.Context,
     data: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             "--data",
             parser=given_path,
             metavar="PATH",
             help="File or folder of texts; jsonl with text, or with passage, question and answer. May be repeated.",
         ),
-    ],
+    ] = None,
     stage: Annotated[
         str,
         typer.Option("--stage", metavar="pretrain|finetune", help="Mostly reproduction, or mostly answers."),
@@ -120,7 +120,9 @@ def icae(
     ] = 0,
     prepared: Annotated[
         Path | None,
-        typer.Option("--prepared", parser=given_path, metavar="DIR", help="Keep the prepared data here, for others."),
+        typer.Option(
+            "--prepared", parser=given_path, metavar="DIR", help="Keep the prepared data here; later without --data."
+        ),
     ] = None,
     run: Annotated[
         Path | None,
@@ -141,11 +143,14 @@ def icae(
     over before the last step. The same command goes on with an interrupted run.
     """
     from ...rag.evaluation.running import Run
+    from ...rag.icae.training.requests import Request, default_run
     from ...rag.icae.training.settings import STAGES, parse_mix
     from ...rag.icae.training.sources import with_licences
-    from ...rag.icae.training.trainer import Request, default_run, train_compressor
+    from ...rag.icae.training.trainer import train_compressor
 
     invocation: Invocation = context.obj
+    if not data and prepared is None:
+        raise UsageError("Name what to train on: --data PATH, or --prepared DIR with data prepared before.")
     if stage not in STAGES:
         raise UsageError(f"--stage is {' or '.join(STAGES)}, not {stage!r}.")
     settings = invocation.settings(device=device)
@@ -160,7 +165,7 @@ def icae(
         "compressor": compressor, "read_out": read_out, "rank": rank, "layout": layout, "start": first,
         "positions": positions, "prompt": prompt, "bidirectional": bidirectional or None,
     }  # fmt: skip
-    sources = with_licences(data, licence or [])
+    sources = with_licences(data or [], licence or [])
     request = Request(
         base=base,
         data=sources,

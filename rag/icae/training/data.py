@@ -32,7 +32,7 @@ class Preparation:
     Attributes
     ----------
     held_out : float
-        Share of the texts that is measured and not trained on.
+        Share of the texts that is measured and not trained on; 1 for texts that are only measured on.
     passage : int
         Most tokens of a passage that is asked about.
     questions : int
@@ -46,8 +46,8 @@ class Preparation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.held_out < 1:
-            raise UsageError(f"held_out is above 0 and below 1, not {self.held_out}.")
+        if not 0 < self.held_out <= 1:
+            raise UsageError(f"held_out is above 0 and at most 1, not {self.held_out}.")
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class _Work:
     def finished(self, made_of: dict[str, Any]) -> Prepared:
         trained = sum(counts["texts"] - counts["held_out"] for counts in self._counts)
         held_out = sum(counts["held_out"] for counts in self._counts)
-        if not trained or not held_out:
+        if not held_out or not (trained or self._preparation.held_out == 1):
             raise UsageError(
                 f"There are {trained} texts to train on and {held_out} to measure on, of {_LEAST_TOKENS} tokens at "
                 "least; give more data, or another --held-out."
@@ -222,6 +222,22 @@ def _place(passages: list[tuple[int, int, str]], asked: Asked) -> tuple[int, int
     """The passage that holds the answer; the only one where none does."""
     found = next((passage for passage in passages if asked.answers[0].lower() in passage[2].lower()), None)
     return found or (passages[0] if len(passages) == 1 else None)
+
+
+def made_before(folder: Path, models: Mapping[str, str]) -> dict[str, Any]:
+    """What the store in `folder` was made of, for training on it without its sources.
+
+    Raises
+    ------
+    slotrag.UsageError
+        There is none, or it is of another model.
+    """
+    meta = TokenStore.meta_of(folder)
+    if meta is None:
+        raise UsageError(f"There are no prepared data in {folder}; name what they are to be made of with --data.")
+    if meta["made_of"]["models"] != dict(models):
+        raise UsageError(f"The data in {folder} were prepared for another model; prepare them anew with --data.")
+    return dict(meta["made_of"])
 
 
 def made_of(

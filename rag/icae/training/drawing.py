@@ -112,7 +112,8 @@ class Drawer:
         total = sum(plan.mix[name] for name in self._objectives)
         self._shares = np.array([plan.mix[name] / total for name in self._objectives])
         self._train, self._held = _Part(store, held_out=False), _Part(store, held_out=True)
-        if INSTRUCT in self._objectives and not (self._train.questions and self._held.questions):
+        asks = [part for part in (self._train, self._held) if len(part)]
+        if INSTRUCT in self._objectives and not all(part.questions for part in asks):
             raise UsageError(
                 "There are no questions to train on, or none that are held out: give rows with a question, more text, "
                 "or a mix without instruct."
@@ -184,12 +185,15 @@ class _Part:
         sources = store.sources[self._texts]
         self._of_source = [np.flatnonzero(sources == source) for source in np.unique(sources)]
         sizes = np.array([len(places) for places in self._of_source], dtype=np.float64) ** _SHARE
-        self._chances = sizes / sizes.sum()
+        self._chances = sizes / max(sizes.sum(), 1.0)
         # By length, so that those up to some length are the first ones.
         found = [asked for asked in store.questions() if bool(store.held_out[asked.text]) == held_out]
         self.questions = sorted(found, key=lambda asked: asked.stop - asked.start)
         self._lengths = np.array([asked.stop - asked.start for asked in self.questions], dtype=np.int64)
         self._weights = np.cumsum([_KIND_CHANCE.get(asked.kind, 1.0) for asked in self.questions])
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
     def window(self, length: int, draw: Generator) -> tuple[int, int, int]:
         """Text and tokens ``[start, stop)`` from a sentence's beginning, `length` long or a little shorter.

@@ -8,20 +8,25 @@ imported where something is trained.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...decoder import Decoder
 from ..geometry import segments
+from ..model import CompressorModule
 from ..reading import reading_inputs
 from ..slots import Slots, joined
 from .drawing import AUTOENCODE, Row
+from .wording import Wording
 
 if TYPE_CHECKING:
-    from ..model import CompressorModule
-    from .wording import Wording
+    import numpy as np
+
+    from ....encoders.backbones.frozen import FrozenLM
+    from ..configuration import CompressorConfig
 
 SLOTS, TEXT, NONE = "slots", "text", "none"
 """What stands in place of the passages."""
@@ -128,6 +133,22 @@ class Reader:
         # Without a mask transformers takes positions with gaps for packed sequences and cuts the attention there.
         out = self.decoder(**inputs._asdict(), use_cache=False, **options)
         return out.logits if self._keeps else out.logits[:, first:last]
+
+
+def make_reader(
+    language_model: FrozenLM,
+    config: CompressorConfig,
+    weights: Mapping[str, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
+) -> tuple[Reader, Decoder]:
+    """A frozen decoder that reads slots of a compressor with `weights`, or with untrained ones of `seed`."""
+    module = CompressorModule(language_model, config, seed=seed)
+    if weights is not None:
+        module.load_weights(weights)
+    decoder = Decoder(language_model, language_model.folder.name)
+    eos = language_model.tokenizer.eos_token_id
+    return Reader(module, decoder.module, Wording(config.prompt, decoder.template, eos, module.special_row)), decoder
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def with_licences(paths: Sequence[Path], licences: Sequence[str]) -> list[Source
     """
     if len(licences) not in (0, 1, len(paths)):
         raise UsageError(f"--licence is given once, or once for each of the {len(paths)} --data, not {len(licences)}x.")
-    named = list(licences) if len(licences) == len(paths) else [*licences[:1], ""][:1] * len(paths)
+    named = list(licences) if len(licences) == len(paths) else [*licences, ""][:1] * len(paths)
     return [Source(path, licence) for path, licence in zip(paths, named, strict=True)]
 
 

@@ -5,11 +5,9 @@ It knows no terminal. A `RunFolder` keeps where a run is; the same request goes 
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .... import UsageError
@@ -17,10 +15,9 @@ from ....encoders.training.run_folder import RunFolder
 from ...evaluation.running import Run
 from ..configuration import CompressorConfig
 from . import curriculum
-from .data import Preparation, made_of, prepare
+from .data import made_before, made_of, prepare
 from .drawing import INSTRUCT, Drawer, Plan
-from .settings import CompressorTraining
-from .sources import Source
+from .requests import Outcome, Request
 from .token_store import TokenStore
 
 if TYPE_CHECKING:
@@ -33,100 +30,6 @@ if TYPE_CHECKING:
 _SCHEMA = 1
 _SAVE_SECONDS = 30.0
 """A kill loses what came since the last time, and the step that it came into."""
-
-STORE = "tokens"
-"""Where the prepared data lie in a run's folder."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is to be trained.
-
-    Attributes
-    ----------
-    base : str
-        The frozen language model: a catalogue name, hub id or folder.
-    data : sequence of Source
-    settings : CompressorTraining
-    run : Path
-        Folder of the run.
-    compressor : mapping
-        Options of `CompressorConfig`; with `start` those of the checkpoint hold, and only `rate` and ``positions`` may
-        be given.
-    preparation : Preparation
-    exclude : sequence of Path
-        What may only be measured on.
-    start : str or None
-        Hash of the compressor whose weights are the first ones.
-    prepared : Path or None
-        Folder of prepared data, by default one in `run`.
-    replies : int
-        Replies of the decoder that are written before training begins.
-    device, dtype : str
-        Of the language model; what is trained is float32 in any case.
-    minutes : float or None
-        How long this call may take.
-    """
-
-    base: str
-    data: Sequence[Source]
-    settings: CompressorTraining
-    run: Path
-    compressor: Mapping[str, Any] = field(default_factory=dict)
-    preparation: Preparation = field(default_factory=Preparation)
-    exclude: Sequence[Path] = ()
-    start: str | None = None
-    prepared: Path | None = None
-    replies: int = 0
-    device: str = "auto"
-    dtype: str = "float32"
-    minutes: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came out.
-
-    Attributes
-    ----------
-    hash : str
-        Of the checkpoint with the best weights.
-    file : Path
-        Its JSON.
-    config : CompressorConfig
-    best : dict
-        The best check: step, tokens, loss and measures.
-    first : dict
-        The check of the start.
-    steps, tokens, seconds
-        Done so far, over all interruptions.
-    stopped : str
-        ``steps``: all are done. ``time``: the same request goes on.
-    run : Path
-    notices : list of str
-    """
-
-    hash: str
-    file: Path
-    config: CompressorConfig
-    best: dict[str, Any]
-    first: dict[str, Any]
-    steps: int
-    tokens: int
-    seconds: float
-    stopped: str
-    run: Path
-    notices: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "schema": 1,
-            **vars(self),
-            "config": self.config.to_json(),
-            "file": str(self.file),
-            "run": str(self.run),
-        }
 
 
 def train_compressor(request: Request, models: ModelStore, work: Run) -> Outcome:
@@ -171,7 +74,7 @@ class _Training:
         self._work.report(0, 1, "models", "load", request.base)
         language_model = FrozenLM.load(folder, causal=True, device=request.device, dtype=request.dtype)
         config, weights, origin = self._config(language_model, digests)
-        of = made_of(request.data, request.exclude, digests, request.preparation)
+        of = self._made_of(digests)
         run = RunFolder(request.run)
         with run.held():
             run.begin(self._configuration(config, of, origin))
@@ -182,6 +85,12 @@ class _Training:
             outcome = self._outcome(loop, config, of, digests, origin, seconds)
             run.finish(outcome.to_json())
             return outcome
+
+    def _made_of(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        request = self._request
+        if request.data:
+            return made_of(request.data, request.exclude, digests, request.preparation)
+        return made_before(request.store, digests)
 
     def _config(
         self, language_model: FrozenLM, digests: Mapping[str, str]
@@ -226,7 +135,7 @@ class _Training:
         prepared = prepare(
             request.data,
             language_model.tokenizer,
-            request.prepared or request.run / STORE,
+            request.store,
             made_of=of,
             preparation=request.preparation,
             exclude=request.exclude,
@@ -256,20 +165,12 @@ class _Training:
         weights: Mapping[str, np.ndarray] | None,
         store: TokenStore,
     ) -> Loop:
-        from ...decoder import Decoder
-        from ..model import CompressorModule
         from .checking import Checker
         from .loop import Loop
-        from .objectives import Reader
-        from .wording import Wording
+        from .objectives import make_reader
 
         settings = self._request.settings
-        module = CompressorModule(language_model, config, seed=settings.seed)
-        if weights is not None:
-            module.load_weights(weights)
-        decoder = Decoder(language_model, self._request.base)
-        wording = Wording(config.prompt, decoder.template, language_model.tokenizer.eos_token_id, module.special_row)
-        reader = Reader(module, decoder.module, wording)
+        reader, decoder = make_reader(language_model, config, weights, seed=settings.seed)
         drawer = Drawer(store, self._plan)
         checker = Checker(
             reader,
@@ -407,9 +308,3 @@ def _shown(check: Mapping[str, Any]) -> str:
         elif "f1" in measures:
             parts.append(f"F1 {measures['f1']:.2f}")
     return ", ".join(parts)
-
-
-def default_run(models: Path, base: str, data: Sequence[Source], stage: str) -> Path:
-    """A folder for the run below the models folder, the same for the same base, data and stage."""
-    key = hashlib.sha256("\n".join([base, stage, *(str(each.path.resolve()) for each in data)]).encode()).hexdigest()
-    return models / "training" / f"icae-{key[:12]}"

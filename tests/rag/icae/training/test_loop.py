@@ -21,18 +21,11 @@ SETTINGS = CompressorTraining(
 
 
 def make_loop(language_model, store, settings: CompressorTraining = SETTINGS):
-    from slotrag.rag.decoder import Decoder
-    from slotrag.rag.icae.model import CompressorModule
     from slotrag.rag.icae.training.checking import Checker
     from slotrag.rag.icae.training.loop import Loop
-    from slotrag.rag.icae.training.objectives import Reader
-    from slotrag.rag.icae.training.wording import Wording
+    from slotrag.rag.icae.training.objectives import make_reader
 
-    config = CompressorConfig.for_model(language_model, read_out=1, rank=4)
-    module = CompressorModule(language_model, config)
-    decoder = Decoder(language_model, "tiny")
-    wording = Wording(config.prompt, decoder.template, language_model.tokenizer.eos_token_id, module.special_row)
-    reader = Reader(module, decoder.module, wording)
+    reader, decoder = make_reader(language_model, CompressorConfig.for_model(language_model, read_out=1, rank=4))
     rates, lengths = curriculum.rates(settings.rates), curriculum.lengths(settings.lengths)
     drawer = Drawer(store, Plan(settings.mix, rates, lengths, settings.batch_tokens, settings.passages, settings.seed))
     checker = Checker(

@@ -16,16 +16,10 @@ def reader(language_model):
 
 
 def make_reader(language_model, **options):
-    from slotrag.rag.decoder import Decoder
-    from slotrag.rag.icae.model import CompressorModule
-    from slotrag.rag.icae.training.objectives import Reader
-    from slotrag.rag.icae.training.wording import Wording
+    from slotrag.rag.icae.training.objectives import make_reader
 
     config = CompressorConfig.for_model(language_model, **{"read_out": 2, "rank": 4, "segment_tokens": 64, **options})
-    module = CompressorModule(language_model, config)
-    decoder = Decoder(language_model, "tiny")
-    eos = language_model.tokenizer.eos_token_id
-    return Reader(module, decoder.module, Wording(config.prompt, decoder.template, eos, module.special_row))
+    return make_reader(language_model, config)[0]
 
 
 @pytest.fixture
