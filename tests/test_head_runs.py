@@ -12,7 +12,7 @@ import torch
 # After the folder of helpers, some of which have the names of benchmarks.
 sys.path.append(str(Path(__file__).parent / "benchmarks"))
 
-from head_runs import InMemory, Rows, measured, run, table, train
+from head_runs import InMemory, Rows, best_of, measured, run, table, train
 from head_training import configured, labelled, open_cache, scored
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.heads.heads import build_head
@@ -97,6 +97,11 @@ def test_a_finished_run_is_not_made_again(tmp_path) -> None:
 def test_an_outcome_does_not_change_the_key_of_its_run(tmp_path) -> None:
     with pytest.raises(ValueError, match="both have seed"):
         Rows(tmp_path / "rows.jsonl").made({"seed": 0}, lambda: {"seed": 1})
+
+
+def test_the_learning_rate_is_chosen_on_the_held_out_part(tmp_path) -> None:
+    outcomes = {0.1: {"measure": 0.9, "held_out": 0.5}, 0.2: {"measure": 0.6, "held_out": 0.7}}
+    assert best_of(Rows(tmp_path / "rows.jsonl"), {"head": "glot"}, outcomes.__getitem__, [0.1, 0.2]) == 0.6
 
 
 def test_a_table_of_means_and_deviations() -> None:

@@ -6,7 +6,9 @@
 Labels: of each seed's training texts (`--shots` of each label, drawn by the seed; 0 for all of them) an eighth is held
 out. A head and a linear classifier over its unit vectors are trained together on the rest: the same batches, the same
 Adam, at most the same number of steps for every head; what has nothing to learn has its classifier trained. The check
-with the best accuracy on the held-out part gives head and classifier, and these are measured on the test file, once.
+with the best accuracy on the held-out part gives head and classifier, and these are measured on the test file. Every
+head is trained with each of `--learning-rates` (a classifier alone learns faster with the larger one, which drives some
+heads to one vector for all texts); the one that is best on the held-out part counts.
 The best single layer is the one whose classifier is best on the held-out part. So the test file chooses nothing, and a
 head's accuracy is that of the classifier it was trained with, as in the papers of GLOT and ILSE.
 
@@ -27,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from head_runs import HEADS, TITLES, Backbone, InMemory, Rows, add_budget, budget, run, settings_for, table
+from head_runs import HEADS, TITLES, Backbone, InMemory, Rows, add_budget, best_of, budget, run, settings_for, table
 from slotrag.encoders.backbones.threads import set_threads
 from slotrag.encoders.heads.configuration import HeadConfig
 from slotrag.encoders.training.examples import Labelled, ScoredPairs
@@ -102,12 +104,12 @@ class Study:
             "max_length": self._backbone.max_length, "shots": shots, "head": name, "seed": seed,
             **budget(self._arguments),
         }  # fmt: skip
-        return self._rows.made(key, lambda: self._run(name, shots, seed))["measure"]
+        return best_of(self._rows, key, lambda rate: self._run(name, shots, seed, rate), self._arguments.learning_rates)
 
-    def _run(self, name: str, shots: int, seed: int) -> dict[str, Any]:
+    def _run(self, name: str, shots: int, seed: int, learning_rate: float) -> dict[str, Any]:
         config = self._backbone.config(name)
         parts = self._drawn(shots, seed).split(HELD_OUT, seed)
-        settings = settings_for(len(parts[0]), self._arguments, seed)
+        settings = settings_for(len(parts[0]), self._arguments, seed, learning_rate)
         return run(name, config, parts, self._test, self._states(config), settings)
 
     def _states(self, config: HeadConfig) -> InMemory:

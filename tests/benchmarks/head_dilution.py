@@ -5,9 +5,9 @@
 `dilution_texts.py` makes the texts and says why neither length nor words give the label away; two baselines show it, a
 logistic regression on a text's numbers of words and of characters, and one on how often each word occurs. Each seed has
 texts of its own to train on, to hold out and to test on, whole twins. Every head is trained with its linear classifier
-under the same budget, the check with the best accuracy on the held-out texts is kept, and the accuracy on the test
-texts is reported (chance: 50). States lie in WORK/states, finished runs in WORK/dilution.jsonl, as of
-`head_classification.py`. Needs ``slotrag[eval]`` for the baselines.
+under the same budget with each of `--learning-rates`, the check and the rate with the best accuracy on the held-out
+texts are kept, and the accuracy on the test texts is reported (chance: 50). States lie in WORK/states, finished runs in
+WORK/dilution.jsonl, as of `head_classification.py`. Needs ``slotrag[eval]`` for the baselines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dilution_texts import diluted_texts
-from head_runs import TITLES, Backbone, InMemory, Rows, add_budget, budget, run, settings_for, table
+from head_runs import TITLES, Backbone, InMemory, Rows, add_budget, best_of, budget, run, settings_for, table
 from slotrag.encoders.backbones.threads import set_threads
 from slotrag.encoders.training.examples import Labelled
 
@@ -71,15 +71,17 @@ class Study:
         }
         own = {"backbone": self._backbone.name, "max_length": self._backbone.max_length, **budget(self._arguments)}
         for name in self._arguments.heads:
-            row = self._rows.made({**self._key, "head": name, **own}, lambda name=name: self._run(name))
-            found[TITLES[name]] = row["measure"]
+            found[TITLES[name]] = best_of(
+                self._rows, {**self._key, "head": name, **own}, lambda rate, name=name: self._run(name, rate),
+                self._arguments.learning_rates,
+            )  # fmt: skip
         return found
 
-    def _run(self, name: str) -> dict[str, Any]:
+    def _run(self, name: str, learning_rate: float) -> dict[str, Any]:
         config, parts = self._backbone.config(name), self._parts
         if self._states is None:
             self._states = self._backbone.states(config, [text for part in parts.values() for text in part.texts])
-        settings = settings_for(len(parts["train"]), self._arguments, self._seed)
+        settings = settings_for(len(parts["train"]), self._arguments, self._seed, learning_rate)
         return run(name, config, (parts["train"], parts["held out"]), parts["test"], self._states, settings)
 
 

@@ -204,11 +204,11 @@ def run(
     return {"measure": value, **trained.facts, "layer": number, "seconds": seconds}
 
 
-def settings_for(size: int, arguments: Any, seed: int) -> TrainingSettings:
+def settings_for(size: int, arguments: Any, seed: int, learning_rate: float) -> TrainingSettings:
     """The budget of `add_budget`'s arguments for `size` examples."""
     an_epoch = -(-size // arguments.batch)
     return TrainingSettings(
-        epochs=max(1, -(-arguments.steps // an_epoch)), batch=arguments.batch, learning_rate=arguments.learning_rate,
+        epochs=max(1, -(-arguments.steps // an_epoch)), batch=arguments.batch, learning_rate=learning_rate,
         patience=arguments.patience, check_every=arguments.check_every, seed=seed,
     )  # fmt: skip
 
@@ -217,14 +217,17 @@ def add_budget(parser: Any) -> None:
     """The options of a budget, the same for every head."""
     parser.add_argument("--steps", type=int, default=3000, help="batches at most, to the end of the epoch")
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument(
+        "--learning-rates", type=float, nargs="+", default=[1e-3, 3e-3],
+        help="of which each run's best on the held-out part counts",
+    )  # fmt: skip
     parser.add_argument("--check-every", type=int, default=100, help="batches between two checks on the held-out part")
     parser.add_argument("--patience", type=int, default=6, help="checks without a better one that end a training")
 
 
 def budget(arguments: Any) -> dict[str, Any]:
-    """The same as values of a row."""
-    return {name: vars(arguments)[name] for name in ("steps", "batch", "learning_rate", "check_every", "patience")}
+    """The same as values of a row, without the learning rate."""
+    return {name: vars(arguments)[name] for name in ("steps", "batch", "check_every", "patience")}
 
 
 class Rows:
@@ -262,6 +265,14 @@ class Rows:
             self._rows.append(row)
             print(json.dumps(row), flush=True)
         return row
+
+
+def best_of(
+    rows: Rows, key: Mapping[str, Any], make: Callable[[float], Mapping[str, Any]], learning_rates: Sequence[float]
+) -> float:
+    """The measure of the run whose learning rate is best on the held-out part, the first of equal ones."""
+    found = [rows.made({**key, "learning_rate": rate}, lambda rate=rate: make(rate)) for rate in learning_rates]
+    return max(found, key=lambda row: row["held_out"])["measure"]
 
 
 def table(first: str, columns: Sequence[str], cells: Mapping[tuple[str, str], Sequence[float]]) -> str:
