@@ -47,6 +47,16 @@ def test_a_segment_is_what_the_paper_says(tiny_model, kind, options):
     close(slots[0], wanted)
 
 
+@pytest.mark.parametrize("options", [FORMS[2], FORMS[4]], ids=str)
+def test_an_attention_window_shorter_than_the_segment_slides_over_it(tiny_model, options):
+    module = compressor(tiny_model("mistral"), **options)
+    assert module.tree.config.sliding_window < len(IDS * 4)
+    slots = run(module, IDS, IDS * 4)[0]
+    for row, ids in enumerate([IDS, IDS * 4]):
+        wanted, _ = by_hand(tiny_model("mistral"), module, ids, len(ids) // 4 + (len(ids) % 4 > 0))
+        close(slots[row, : len(wanted)], wanted)
+
+
 def test_memory_tokens_that_see_each_other(tiny_model):
     one_way = compressor(tiny_model("llama"), compressor="memory-tokens")
     both_ways = compressor(tiny_model("llama"), **BIDIRECTIONAL)
