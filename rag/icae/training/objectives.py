@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ....encoders.backbones.prefill import SharedPrefix
 from ...decoder import Decoder
 from ..geometry import segments
 from ..model import CompressorModule
-from ..reading import reading_inputs
+from ..reading import ReadingInputs, reading_inputs
 from ..slots import Slots, joined
 from .drawing import AUTOENCODE, Row
 from .wording import Wording
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SLOTS, TEXT, NONE = "slots", "text", "none"
 """What stands in place of the passages."""
+
+_MOST_PREFIXES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,10 @@ class Reader:
     def __init__(self, module: CompressorModule, decoder: Any, wording: Wording) -> None:
         self.module, self.decoder, self.wording = module, decoder, wording
         self._table: Any = decoder.get_input_embeddings()
-        self._keeps = "logits_to_keep" in inspect.signature(decoder.forward).parameters
+        accepted = inspect.signature(decoder.forward).parameters
+        self._keeps = "logits_to_keep" in accepted
+        self._cache = "cache" if "cache" in accepted else "past_key_values"
+        self._prefixes: dict[tuple[int, ...], SharedPrefix] = {}
 
     def contexts(self, rows: Sequence[Row], form: str = SLOTS) -> list[list[Any]]:
         """For each row what stands in place of its passages: slots, token ids, or no token."""
@@ -102,37 +108,67 @@ class Reader:
         return [joined([next(found) for _ in range(count)], config.width) for count in parts]
 
     def scores(self, rows: Sequence[Row], contexts: Sequence[Sequence[Any]]) -> Scores:
-        """The scores of the rows' targets after their prompts with `contexts` in place of the passages."""
-        prompts, wanted = [], []
-        for row, context in zip(rows, contexts, strict=True):
-            parts = self.wording.prompt(row, context)
+        """The scores of the rows' targets after their prompts with `contexts` in place of the passages.
+
+        What prompts begin with is the same for all of one form: it is read once and never again.
+        """
+        alike: dict[tuple[int, ...], list[tuple[int, list[Any], list[int], int]]] = {}
+        for at, (row, context) in enumerate(zip(rows, contexts, strict=True)):
+            beginning, *parts = self.wording.prompt(row, context)
             ids, skipped = self.wording.target(row)
-            # The last target token is read by nobody.
-            prompts.append([*parts, ids[:-1]])
-            wanted.append((ids, skipped))
+            if not isinstance(beginning, list) or not beginning:
+                beginning, parts = [], [beginning, *parts]
+            alike.setdefault(tuple(beginning), []).append((at, parts, ids, skipped))
+        found = [self._scores(beginning, group) for beginning, group in alike.items()]
+        if len(found) == 1:
+            return found[0]
+        taken = torch.cat([one.rows for one in found])
+        order = torch.argsort(taken, stable=True)
+        logits, targets = torch.cat([one.logits for one in found]), torch.cat([one.targets for one in found])
+        return Scores(logits[order], targets[order], taken[order])
+
+    def _scores(self, beginning: tuple[int, ...], group: Sequence[tuple[int, list[Any], list[int], int]]) -> Scores:
+        """The scores of rows whose prompts begin with the same tokens."""
+        # The last target token is read by nobody.
+        prompts = [[*parts, ids[:-1]] for _, parts, ids, _ in group]
         inputs = reading_inputs(self._table, prompts, positions=self.module.config.positions)
         ends = inputs.attention_mask.sum(dim=1).tolist()
         # The logits at column c are of the token at c + 1: a target's first ones stand at the prompt's last row.
-        begins = [end - len(ids) + skipped for end, (ids, skipped) in zip(ends, wanted, strict=True)]
+        begins = [end - len(ids) + skipped for end, (_, _, ids, skipped) in zip(ends, group, strict=True)]
         first, last = min(begins), max(ends)
-        logits = self._logits(inputs, first, last)
+        logits = self._logits(inputs, beginning, first, last)
         places = [
             (at, column - first)
             for at, (begin, end) in enumerate(zip(begins, ends, strict=True))
             for column in range(begin, end)
         ]
         device = logits.device
-        taken, columns = torch.tensor(places, device=device).T
-        targets = [token for ids, skipped in wanted for token in ids[skipped:]]
-        return Scores(logits[taken, columns].float(), torch.tensor(targets, device=device), taken)
+        rows, columns = torch.tensor(places, device=device).T
+        targets = [token for _, _, ids, skipped in group for token in ids[skipped:]]
+        own = torch.tensor([at for at, *_ in group], device=device)[rows]
+        return Scores(logits[rows, columns].float(), torch.tensor(targets, device=device), own)
 
-    def _logits(self, inputs: Any, first: int, last: int) -> torch.Tensor:
+    def _logits(self, inputs: ReadingInputs, beginning: tuple[int, ...], first: int, last: int) -> torch.Tensor:
         options: dict[str, Any] = {}
+        mask, positions = inputs.attention_mask, inputs.position_ids
         if self._keeps:
-            options["logits_to_keep"] = torch.arange(first, last, device=inputs.inputs_embeds.device)
+            options["logits_to_keep"] = torch.arange(first, last, device=mask.device)
+        if beginning:
+            mask = torch.cat([mask.new_ones(len(mask), len(beginning)), mask], dim=1)
+            positions = positions + len(beginning)
+            options[self._cache] = self._prefix(beginning).copied(len(mask))
         # Without a mask transformers takes positions with gaps for packed sequences and cuts the attention there.
-        out = self.decoder(**inputs._asdict(), use_cache=False, **options)
+        out = self.decoder(
+            inputs_embeds=inputs.inputs_embeds, attention_mask=mask, position_ids=positions, use_cache=False, **options
+        )
         return out.logits if self._keeps else out.logits[:, first:last]
+
+    def _prefix(self, beginning: tuple[int, ...]) -> SharedPrefix:
+        if beginning not in self._prefixes:
+            if len(self._prefixes) >= _MOST_PREFIXES:
+                self._prefixes.clear()
+            self._prefixes[beginning] = SharedPrefix(self.decoder, beginning)
+        return self._prefixes[beginning]
 
 
 def make_reader(

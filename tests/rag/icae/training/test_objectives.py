@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from slotrag.rag.icae.configuration import CompressorConfig
 from slotrag.rag.icae.training.curriculum import lengths, rates
@@ -55,6 +57,31 @@ def test_scores_are_those_of_a_plain_pass(reader, rows) -> None:
         -torch.log_softmax(out, -1)[torch.arange(len(prompt) - 1, len(prompt) + len(ids) - 1), ids],
         atol=1e-4,
     )
+
+
+def test_rows_of_different_forms_are_scored_in_their_order(reader, rows) -> None:
+    own = [row for place in range(4) for row in (rows["instruct"][place], rows["continue"][place])]
+    own = [replace(own[0], kind="reply"), *own[1:]]
+    with torch.no_grad():
+        together = reader.scores(own, reader.contexts(own))
+        alone = [reader.scores([row], reader.contexts([row])) for row in own]
+    assert torch.equal(together.targets, torch.cat([one.targets for one in alone]))
+    assert torch.allclose(together.logits, torch.cat([one.logits for one in alone]), atol=1e-4)
+    counts = [len(one.targets) for one in alone]
+    assert together.rows.tolist() == [row for row, count in enumerate(counts) for _ in range(count)]
+
+
+@pytest.mark.parametrize("form", ["slots", "text"])
+def test_a_beginning_that_is_read_once_changes_nothing(reader, rows, form: str, monkeypatch) -> None:
+    own = rows["instruct"][:2]
+    with torch.no_grad():
+        contexts = reader.contexts(own, form)
+        kept = reader.scores(own, contexts)
+        prompt = reader.wording.prompt
+        # A first part without tokens leaves nothing to be read once.
+        monkeypatch.setattr(reader.wording, "prompt", lambda row, context: [[], *prompt(row, context)])
+        whole = reader.scores(own, contexts)
+    assert reader._prefixes and torch.allclose(kept.logits, whole.logits, atol=1e-4)
 
 
 def test_what_is_scored(reader, rows, language_model) -> None:
