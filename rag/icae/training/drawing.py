@@ -30,7 +30,8 @@ _NARROW = 0.75
 _MOST_CONTINUED = 128
 _LEAST = 8
 _TRIES = 50
-_KIND_CHANCE = {"reply": 3.0, "given": 3.0, "made": 1.0}
+_KIND_CHANCES = {"given": 0.35, "reply": 0.3, "made": 0.35}
+"""Questions that texts give of themselves are many; those of people and of the decoder are not to drown in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +187,11 @@ class _Part:
         self._of_source = [np.flatnonzero(sources == source) for source in np.unique(sources)]
         sizes = np.array([len(places) for places in self._of_source], dtype=np.float64) ** _SHARE
         self._chances = sizes / max(sizes.sum(), 1.0)
-        # By length, so that those up to some length are the first ones.
+        # By kind and length, so that those up to some length are the first ones.
         found = [asked for asked in store.questions() if bool(store.held_out[asked.text]) == held_out]
         self.questions = sorted(found, key=lambda asked: asked.stop - asked.start)
-        self._lengths = np.array([asked.stop - asked.start for asked in self.questions], dtype=np.int64)
-        self._weights = np.cumsum([_KIND_CHANCE.get(asked.kind, 1.0) for asked in self.questions])
+        kinds = [[asked for asked in self.questions if asked.kind == kind] for kind in _KIND_CHANCES]
+        self._kinds = [(asked, np.array([one.stop - one.start for one in asked], dtype=np.int64)) for asked in kinds]
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -221,9 +222,12 @@ class _Part:
 
     def question(self, length: int, draw: Generator) -> Question:
         """A question about a passage of `length` tokens at most, or about the shortest one."""
-        count = max(1, int(np.searchsorted(self._lengths, length, side="right")))
-        at = int(np.searchsorted(self._weights[:count], draw.random() * self._weights[count - 1], side="right"))
-        return self.questions[min(at, count - 1)]
+        counts = [int(np.searchsorted(lengths, length, side="right")) for _, lengths in self._kinds]
+        chances = np.array(list(_KIND_CHANCES.values())) * (np.array(counts) > 0)
+        if not chances.any():
+            return self.questions[0]
+        kind = int(draw.choice(len(counts), p=chances / chances.sum()))
+        return self._kinds[kind][0][int(draw.integers(counts[kind]))]
 
 
 def context_tokens(rows: Sequence[Row]) -> int:

@@ -88,6 +88,14 @@ def test_questions_may_come_with_other_passages(store) -> None:
     assert all(len({tuple(context) for context in row.contexts}) > 1 for row in rows if len(row.contexts) > 2)
 
 
+def test_questions_of_people_do_not_drown_in_made_ones(store) -> None:
+    asked = Counter(question.kind for question in store.questions())
+    assert asked["made"] > 2 * asked["given"] > 0
+    drawer = Drawer(store, plan(mix={"instruct": 1}, batch_tokens=999, lengths=lengths("256")))
+    drawn = Counter(row.kind for number in range(60) for row in drawer.step(number))
+    assert 0.35 < drawn["given"] / sum(drawn.values()) < 0.65
+
+
 def test_impossible_mixes_are_refused(store) -> None:
     for mix in ({}, {"autoencode": 0}, {"autoencode": -1, "continue": 2}, {"copy": 1}, {"autoencode": float("nan")}):
         with pytest.raises(UsageError, match="mix"):
