@@ -38,7 +38,7 @@ COMMANDS = {
     "doctor": "Check the library and this installation.",
     "models": "List, fetch and import language models.",
     "encoders": "List, calibrate, export and import encoders.",
-    "train": "Train the head of an encoder, also on your own documents.",
+    "train": "Train the head of an encoder, also on your own documents, or a compressor (train icae).",
     "sessions": "List, show, export and delete conversations.",
     "config": "Show and change settings.",
     "eval": "Measure retrieval and encoders.",
