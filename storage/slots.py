@@ -19,13 +19,24 @@ _CHUNK = 5_000
 class SlotsPart(Part):
     """Slots by compressor fingerprint and sha256 of the passage's text."""
 
-    def put_slots(self, fingerprint: str, slots: Mapping[bytes, bytes]) -> None:
-        """Keep the slots of texts under a compressor; those kept before are replaced."""
-        now = time.time()
-        rows = [(fingerprint, key, data, len(data), now) for key, data in slots.items()]
-        if not rows:
+    def put_slots(self, fingerprint: str, slots: Mapping[bytes, bytes], *, only_held: bool = False) -> None:
+        """Keep the slots of texts under a compressor; those kept before are replaced.
+
+        Parameters
+        ----------
+        only_held : bool
+            Leave out texts that no passage holds any more: a removal that ended while their slots were made has
+            erased everything else of them, and slots can be turned back into text.
+        """
+        if not slots:
             return
         with self._slots.writing() as connection:
+            # Pruning waits for this transaction: a text removed from here on is erased after it.
+            held = self._held_texts(list(slots)) if only_held else slots.keys()
+            now = time.time()
+            rows = [(fingerprint, key, data, len(data), now) for key, data in slots.items() if key in held]
+            if not rows:
+                return
             connection.exec_driver_sql(
                 "INSERT INTO slots(fingerprint, text_hash, data, size, used_at) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT(fingerprint, text_hash) DO UPDATE SET data = excluded.data, size = excluded.size, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -101,3 +103,50 @@ def test_pruning_does_not_wait_long_for_a_reader(tmp_path: Path) -> None:
         catalog.remove_documents([1])
         catalog.prune_vectors()
         assert list(reading) == []
+
+
+def test_slots_of_a_text_that_is_gone_are_not_kept(tmp_path: Path) -> None:
+    key, other = text_hash(TEXT), text_hash("more")
+    with Catalog.open(tmp_path) as catalog:
+        collection = new_collection(catalog)
+        put(catalog, collection.id, [new_document("a", [TEXT]), new_document("b", ["more"])])
+        catalog.remove_documents([1])
+        catalog.prune_vectors()
+        catalog.put_slots("c", {key: MARKER.encode()}, only_held=True)
+        catalog.put_slots("c", {key: MARKER.encode(), other: b"slots of more"}, only_held=True)
+        assert catalog.get_slots("c", [key, other]) == {other: b"slots of more"}
+        assert holding(tmp_path, MARKER.encode()) == set()
+
+
+def test_a_text_removed_while_its_slots_are_being_stored_is_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The removal ends between the look at the passages and the writing of the slots."""
+    key = text_hash(TEXT)
+    with Catalog.open(tmp_path) as catalog:
+        collection = new_collection(catalog)
+        put(catalog, collection.id, [new_document("a", [TEXT])])
+        catalog.put_slots("c", {text_hash("more"): b"the file is there"})
+        held = catalog._held_texts
+        removed = threading.Event()
+
+        def remove() -> None:
+            catalog.remove_documents([1])
+            removed.set()
+            catalog.prune_vectors()
+
+        removing = threading.Thread(target=remove)
+
+        def looking(hashes: Sequence[bytes]) -> set[bytes]:
+            found = held(hashes)
+            if threading.current_thread() is not removing:
+                removing.start()
+                assert removed.wait(10)
+            return found
+
+        monkeypatch.setattr(catalog, "_held_texts", looking)
+        catalog.put_slots("c", {key: MARKER.encode()}, only_held=True)
+        removing.join(30)
+        assert not removing.is_alive()
+        assert catalog.get_slots("c", [key]) == {}
+        assert holding(tmp_path, MARKER.encode()) == set()
