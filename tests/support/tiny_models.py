@@ -8,11 +8,9 @@ every text; attention windows shorter than a long text; gemma2 scales its embedd
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 CORPUS = [
     "The boundary layer on a flat plate grows with the distance from its leading edge.",
@@ -55,9 +53,7 @@ def train_word_piece(size: int = 400):
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary, _ = _trained(_words(tokenizer), special, size, continuing="##")
-    tokenizer.model = models.WordPiece(vocabulary, unk_token="[UNK]")
-    _add_special(tokenizer, special)
+    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special))
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -75,9 +71,12 @@ def train_byte_bpe(*, begins: bool, pads: bool = True, size: int = 500):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     special = ["<s>", "</s>", "<pad>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.model = models.BPE(*_trained(_words(tokenizer), [*special, *alphabet], size))
-    _add_special(tokenizer, special)
+    tokenizer.train_from_iterator(
+        CORPUS,
+        trainers.BpeTrainer(
+            vocab_size=size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        ),
+    )
     byte_level = processors.ByteLevel(trim_offsets=True)
     template = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 0)])
     tokenizer.post_processor = processors.Sequence([byte_level, template]) if begins else byte_level
@@ -99,9 +98,7 @@ def train_sentence_piece(size: int = 800):
     special = ["<s>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
     # Training alone needs the words apart: a merge across them would be a whole sentence.
     tokenizer.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
-    vocabulary, merges = _trained(_words(tokenizer), special, size)
-    tokenizer.model = models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
-    _add_special(tokenizer, special)
+    tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=size, special_tokens=special))
     tokenizer.pre_tokenizer = None
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -112,52 +109,6 @@ def train_sentence_piece(size: int = 800):
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=WINDOW
     )
-
-
-def _words(tokenizer: Tokenizer) -> Counter[str]:
-    """The words of the corpus as the tokenizer parts it."""
-    normal = [tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text for text in CORPUS]
-    return Counter(word for text in normal for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
-
-
-def _trained(
-    words: Counter[str], first: list[str], size: int, continuing: str = ""
-) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges of byte pair encoding, `first` the first of the vocabulary.
-
-    The library's own trainers draw among pairs that are equally frequent, so that each process had another tokenizer.
-    """
-    pieces = {word: [word[0], *(continuing + letter for letter in word[1:])] for word in sorted(words)}
-    letters = sorted({piece for parts in pieces.values() for piece in parts})
-    vocabulary = dict.fromkeys([*first, *letters])
-    merges: list[tuple[str, str]] = []
-    while len(vocabulary) < size:
-        counts: Counter[tuple[str, str]] = Counter()
-        for word, parts in pieces.items():
-            for pair in pairwise(parts):
-                counts[pair] += words[word]
-        if not counts:
-            break
-        left, right = max(counts, key=lambda pair: (counts[pair], pair))
-        merged = left + right.removeprefix(continuing)
-        merges.append((left, right))
-        vocabulary[merged] = None
-        pieces = {word: _merged(parts, left, right, merged) for word, parts in pieces.items()}
-    return {piece: number for number, piece in enumerate(vocabulary)}, merges
-
-
-def _merged(parts: list[str], left: str, right: str, merged: str) -> list[str]:
-    found: list[str] = []
-    for part in parts:
-        if found and found[-1] == left and part == right:
-            found[-1] = merged
-        else:
-            found.append(part)
-    return found
-
-
-def _add_special(tokenizer: Tokenizer, special: list[str]) -> None:
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
 
 
 def _bert(tokenizer, config):
