@@ -1,20 +1,42 @@
-"""``slotrag models``: the known language models, fetching one, taking one from a folder, removing one."""
+"""``slotrag models``: the known language models, fetching, importing and removing one, and importing a compressor."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ..invocation import Invocation
 from ..output import say, say_json, say_table, size
 from ..paths import given_path
+from .models_import_icae import import_icae
 
 if TYPE_CHECKING:
     from ...encoders.backbones.catalogue import ModelEntry
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, fetch and import language models.")
+_IMPORT_ICAE = "import icae"
+
+
+class _Commands(TyperGroup):
+    """With one command of two words beside the first one's own form."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if " ".join(args[:2]) == _IMPORT_ICAE and not _names_a_folder(args[2:]):
+            return _IMPORT_ICAE, self.commands[_IMPORT_ICAE], args[2:]
+        return super().resolve_command(ctx, args)
+
+
+def _names_a_folder(rest: list[str]) -> bool:
+    """Whether ``import icae`` imports a model from a folder of that name: nothing or ``--name`` follows."""
+    named = bool(rest) and rest[0].partition("=")[0] == "--name"
+    return named or (not rest and Path("icae").is_dir())
+
+
+app = typer.Typer(
+    cls=_Commands, add_completion=False, rich_markup_mode=None, help="List, fetch and import language models."
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -58,12 +80,19 @@ def import_model(
     ],
     name: Annotated[str | None, typer.Option("--name", help="What to call it; by default the folder's name.")] = None,
 ) -> None:
-    """Copy a model from a folder into the model cache."""
+    """Copy a model from a folder into the model cache.
+
+    A compressor of ICAE's authors is taken over by `slotrag models import icae FILE --base DIR` (with a help of its
+    own).
+    """
     invocation: Invocation = context.obj
     store = invocation.models()
     with invocation.progress:
         place = store.import_folder(folder, name or folder.resolve().name)
     say(str(place))
+
+
+app.command(_IMPORT_ICAE)(import_icae)
 
 
 @app.command()
