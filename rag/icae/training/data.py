@@ -75,9 +75,10 @@ class TextTokens:
         encoding = self._backend.encode(text, add_special_tokens=False)
         if not ids or encoding.ids != ids:  # a role marker in it
             return ids, [0] if ids else []
-        starts, place = [0], 0
+        # Each reading of the property makes the list anew.
+        starts, place, offsets = [0], 0, encoding.offsets
         for first, _ in sentences(text):
-            while place < len(ids) and encoding.offsets[place][1] <= first:
+            while place < len(ids) and offsets[place][1] <= first:
                 place += 1
             if starts[-1] < place < len(ids):
                 starts.append(place)
