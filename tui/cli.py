@@ -31,6 +31,7 @@ COMMANDS = {
     "index": "Add folders and files, or refresh what was added.",
     "search": "Find passages.",
     "ask": "Answer a question from the documents.",
+    "reconstruct": "Show what memory slots remember of a passage.",
     "status": "Show what the library holds and what is pending.",
     "collections": "List the collections.",
     "remove": "Take a file, folder or source out of the library.",
