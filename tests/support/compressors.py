@@ -76,3 +76,10 @@ def by_hand(folder: Path, module: CompressorModule, ids: list[int], slots: int) 
         means = torch.stack([embeddings[list(part)].mean(dim=0) for part in parts])
         found = means + found @ module.projection.weight.detach().T
     return found, places
+
+
+def assert_same(found, wanted) -> None:
+    """Whether two computations of one thing agree: to 2e-5 of the largest value, which is what float32 sums keep."""
+    found, wanted = torch.as_tensor(found), torch.as_tensor(wanted)
+    largest = float(wanted.abs().max()) if wanted.numel() else 0.0
+    torch.testing.assert_close(found, wanted, atol=2e-5 * max(1.0, largest), rtol=1e-5)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from compressors import SEGMENT, compressor
+from compressors import SEGMENT, assert_same, compressor
 from slotrag import UsageError
 from slotrag.encoders import registry
 from slotrag.encoders.backbones.chat_template import Message
@@ -28,10 +28,6 @@ def make(tiny_model):
     return made
 
 
-def close(found, wanted):
-    np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.parametrize("options", [{}, {"layout": "appended"}, {"compressor": "memory-tokens"}], ids=str)
 def test_a_long_text_is_its_segments_one_after_the_other(make, options):
     made = make(**options)
@@ -40,7 +36,7 @@ def test_a_long_text_is_its_segments_one_after_the_other(make, options):
     pieces = [ids[at : at + 35] for at in range(0, len(ids), 35)]
     assert len(pieces) == 3
     alone = [made.compress_ids([piece])[0] for piece in pieces]
-    close(whole.rows, np.concatenate([piece.rows for piece in alone]))
+    assert_same(whole.rows, np.concatenate([piece.rows for piece in alone]))
     begins = np.cumsum([0] + [piece.span for piece in alone])
     places = [piece.positions + begin for piece, begin in zip(alone, begins, strict=False)]
     assert whole.positions.tolist() == np.concatenate(places).tolist() and whole.tokens == len(ids)
@@ -55,7 +51,7 @@ def test_texts_in_any_order_and_company_get_the_same_slots(make):
     assert len(alone[6]) == 0 and alone[6].rows.shape == (0, 32)
     order = [8, 0, 6, 3, 7, 5, 1, 4, 2]
     for place, found in zip(order, made.compress([texts[at] for at in order]), strict=True):
-        close(found.rows, alone[place].rows)
+        assert_same(found.rows, alone[place].rows)
         assert found.positions.tolist() == alone[place].positions.tolist()
     assert [slots.tokens for slots in alone] == [len(made.token_ids(text)) for text in texts]
     assert made.compress([]) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from compressors import merged_model
+from compressors import assert_same, merged_model
 from safetensors.torch import save_file
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.backbones.store import ModelStore
@@ -113,7 +113,7 @@ def test_the_authors_layout_is_passed_unmodified(store, bases, tmp_path, kind, t
     model = merged_model(Path(base), compressor.module)
     wanted = authors_pass(model, compressor.module.weights()["table"], ids)
     assert len(slots) == slots.span == SLOTS * math.ceil(tokens / 512)
-    torch.testing.assert_close(torch.from_numpy(slots.rows), wanted, atol=1e-5, rtol=1e-5)
+    assert_same(slots.rows, wanted)
     for name, value in checkpoint.weights.items():
         np.testing.assert_allclose(compressor.module.weights()[name], value, atol=1e-7)
 
@@ -145,7 +145,7 @@ def test_the_authors_prompts_are_read_as_theirs(store, bases, tmp_path, kind):
         with torch.no_grad():
             found = decoder.module(**inputs._asdict(), use_cache=False).logits
             wanted = decoder.module(inputs_embeds=torch.cat(reference)[None], use_cache=False).logits
-        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        assert_same(found, wanted)
 
 
 def test_both_forms_of_file_are_one_compressor(store, bases, tmp_path):

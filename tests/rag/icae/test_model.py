@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from compressors import by_hand, compressor
+from compressors import assert_same, by_hand, compressor
 from slotrag import UsageError
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.rag.icae.configuration import CompressorConfig
@@ -33,10 +33,6 @@ def run(module, *token_lists, left=False, **options):
         return module(ids, mask, **options)
 
 
-def close(found, wanted):
-    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
 @pytest.mark.parametrize("options", FORMS, ids=str)
 def test_a_segment_is_what_the_paper_says(tiny_model, kind, options):
@@ -44,7 +40,7 @@ def test_a_segment_is_what_the_paper_says(tiny_model, kind, options):
     slots, mask, positions = run(module, IDS)
     wanted, places = by_hand(tiny_model(kind), module, IDS, 3)
     assert slots.shape == (1, 3, 32) and mask.all() and positions[0].tolist() == places
-    close(slots[0], wanted)
+    assert_same(slots[0], wanted)
 
 
 @pytest.mark.parametrize("options", [FORMS[2], FORMS[4]], ids=str)
@@ -54,7 +50,7 @@ def test_an_attention_window_shorter_than_the_segment_slides_over_it(tiny_model,
     slots = run(module, IDS, IDS * 4)[0]
     for row, ids in enumerate([IDS, IDS * 4]):
         wanted, _ = by_hand(tiny_model("mistral"), module, ids, len(ids) // 4 + (len(ids) % 4 > 0))
-        close(slots[row, : len(wanted)], wanted)
+        assert_same(slots[row, : len(wanted)], wanted)
 
 
 def test_memory_tokens_that_see_each_other(tiny_model):
@@ -63,9 +59,9 @@ def test_memory_tokens_that_see_each_other(tiny_model):
     found = [run(module, IDS)[0][0] for module in (one_way, both_ways)]
     assert not torch.allclose(found[0][0], found[1][0], atol=1e-3)
     # The last memory token sees all others either way in the first layer, which is the only one here.
-    close(found[0][2], found[1][2])
+    assert_same(found[0][2], found[1][2])
     # A text's own states do not change by what follows: with one memory token there is nothing to see.
-    close(*(run(module, IDS, slot_counts=[1])[0] for module in (one_way, both_ways)))
+    assert_same(*(run(module, IDS, slot_counts=[1])[0] for module in (one_way, both_ways)))
 
 
 @pytest.mark.parametrize("options", [*FORMS, BIDIRECTIONAL], ids=str)
@@ -79,7 +75,7 @@ def test_batch_order_and_padding_change_nothing(tiny_model, options):
             for row, at in enumerate(order):
                 count = alone[at][0].shape[1]
                 assert mask[row].tolist() == [True] * count + [False] * (slots.shape[1] - count)
-                close(slots[row, :count], alone[at][0][0])
+                assert_same(slots[row, :count], alone[at][0][0])
                 assert (slots[row, count:] == 0).all()
                 assert torch.equal(positions[row, :count], alone[at][2][0])
 
@@ -110,7 +106,7 @@ def test_the_residual_start_is_the_mean_of_the_embeddings(tiny_model):
         module = CompressorModule(model, CompressorConfig.for_model(model, compressor=form, segment_tokens=16))
         slots = run(module, IDS[:8])[0][0]
         embeddings = module.tree.get_input_embeddings()(torch.tensor(IDS[:8]))
-        close(slots, embeddings.reshape(2, 4, -1).mean(dim=1))
+        assert_same(slots, embeddings.reshape(2, 4, -1).mean(dim=1))
 
 
 def test_the_first_table_looks_like_token_embeddings(tiny_model):
@@ -231,4 +227,4 @@ def test_eager_attention_gives_the_same(tiny_model, options):
     slow = CompressorModule(FrozenLM.load(tiny_model("llama"), causal=True, attention="eager"), fast.config)
     slow.load_weights(fast.weights())
     assert slow.tree.config._attn_implementation == "eager"
-    close(run(slow, IDS, IDS[:5])[0], run(fast, IDS, IDS[:5])[0])
+    assert_same(run(slow, IDS, IDS[:5])[0], run(fast, IDS, IDS[:5])[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from compressors import compressor
+from compressors import assert_same, compressor
 from slotrag.encoders.backbones.chat_template import Message
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.rag.decoder import Decoder
@@ -86,7 +86,7 @@ def test_a_batch_is_what_each_prompt_is_alone(decoder, positions):
         found = logits(decoder, inputs)
         for row, wanted in enumerate(alone):
             own = found[row, inputs.attention_mask[row].bool()]
-            torch.testing.assert_close(own, wanted, atol=1e-5, rtol=1e-5)
+            assert_same(own, wanted)
 
 
 def test_every_row_sees_all_rows_before_it(decoder):
@@ -124,7 +124,7 @@ def test_the_decoding_loop_reads_the_same_prompt(decoder):
     for chunk in (3, 64):
         read = PromptReader(decoder.module, [prompt]).read(chunk, lambda: False)
         assert read is not None
-        torch.testing.assert_close(read[0], wanted, atol=1e-5, rtol=1e-5)
+        assert_same(read[0], wanted)
     assert decoder.generate(prompt, max_tokens=4)
     with pytest.raises(ValueError, match="ends with text"):
         reading_prompt([[5], A])
