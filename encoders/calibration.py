@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import SlotragError, UsageError
 from .named_files import DIGITS, NamedFiles, canonical, is_name, name_of
-from .whole_files import write_whole
 
 if TYPE_CHECKING:
     from .backbones.store import ModelStore
@@ -51,6 +50,7 @@ _FILES = NamedFiles(
     {"encoder": str, "backbone_weights": str, "parameters": dict, "measured": dict, "data": dict},
     CalibrationDamaged,
     "calibrate again",
+    "calibration=none",
 )
 
 
@@ -189,17 +189,7 @@ def save_calibration(calibration: Calibration, models: ModelStore) -> Path:
     slotrag.SlotragError
         The folder cannot be written.
     """
-    content = calibration.to_bytes()
-    folder = models.folder / FOLDER
-    path = folder / f"{name_of(content)}.json"
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise SlotragError(
-            f"The calibration cannot be written to {folder} ({error.strerror}); make room there, or set "
-            "SLOTRAG_MODELS to another folder."
-        ) from error
-    return path
+    return _FILES.write(models.folder / FOLDER, calibration.to_bytes())
 
 
 @lru_cache(maxsize=1)

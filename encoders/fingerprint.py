@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
+
+from .canonical_json import canonical_json
 
 
 def fingerprint(facts: Mapping[str, object]) -> str:
@@ -28,18 +29,4 @@ def fingerprint(facts: Mapping[str, object]) -> str:
     >>> fingerprint({"a": 1}) == fingerprint({"a": "1"})
     False
     """
-    _require_text_keys(facts)
-    canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
-
-
-def _require_text_keys(value: object) -> None:
-    """JSON turns the key 1 into "1" in silence, and so two facts into one."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a fact's name is text, not {key!r}")
-            _require_text_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _require_text_keys(inner)
+    return hashlib.sha256(canonical_json(facts)).hexdigest()

@@ -1,6 +1,7 @@
 """JSON files that are named by the hash of their content, so that a spec that names one always means the same.
 
-Calibrations and heads are kept so. It knows the content of neither.
+Calibrations, heads and compressors are kept so; where there are weights, they lie beside the JSON, which holds their
+hash. It knows the content of none.
 """
 
 from __future__ import annotations
@@ -11,17 +12,27 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import SlotragError
+from .canonical_json import canonical_json
+from .whole_files import write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
 
 DIGITS = 16
 _NAME = re.compile(f"[0-9a-f]{{{DIGITS}}}")
 
 
+def sha256_of(content: bytes) -> str:
+    """sha256 of `content`, 64 hex digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def name_of(content: bytes) -> str:
     """First 16 hex digits of the sha256 of `content`."""
-    return hashlib.sha256(content).hexdigest()[:DIGITS]
+    return sha256_of(content)[:DIGITS]
 
 
 def is_name(text: str) -> bool:
@@ -37,9 +48,7 @@ def canonical(value: Mapping[str, Any]) -> bytes:
     TypeError, ValueError
         It holds what JSON cannot: an object, not a number, a key that is no text.
     """
-    _require_text_keys(value)
-    line = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return line.encode("ascii") + b"\n"
+    return canonical_json(value) + b"\n"
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class NamedFiles:
     Attributes
     ----------
     kind : str
-        What one is called, in messages and as the parameter of a spec.
+        What one is called in messages.
     schema : int
         The form of the content that is read.
     fields : mapping of str to type
@@ -58,6 +67,8 @@ class NamedFiles:
         Raised for a file that cannot be read or is not what its name says.
     again : str
         What a user does about that.
+    instead : str
+        What a user can write in a spec to do without one; empty where it is named in no spec.
     """
 
     kind: str
@@ -65,6 +76,41 @@ class NamedFiles:
     fields: Mapping[str, type]
     damaged: type[SlotragError]
     again: str
+    instead: str = ""
+
+    def write(self, folder: Path, content: bytes, weights: bytes | None = None) -> Path:
+        """Put a file into `folder`, whole or not at all, its weights before it; the file's path.
+
+        Raises
+        ------
+        slotrag.SlotragError
+            The folder cannot be written.
+        """
+        path = folder / f"{name_of(content)}.json"
+        try:
+            if weights is not None:
+                write_whole(_beside(path), weights)
+            write_whole(path, content)
+        except OSError as error:
+            raise SlotragError(
+                f"The {self.kind} cannot be written to {folder} ({error.strerror}); make room there, or set "
+                "SLOTRAG_MODELS to another folder."
+            ) from error
+        return path
+
+    def weights(self, path: Path, sha256: str) -> dict[str, np.ndarray]:
+        """The weights beside the file at `path`, as they are stored. Raises `damaged`."""
+        place = _beside(path)
+        content = self.read(place)
+        if content is None:
+            raise self.damaged(
+                f"The {self.kind} {path} lacks its weights; copy {place.name} beside it, or {self.again}."
+            )
+        if sha256_of(content) != sha256:
+            raise self.changed(place)
+        from safetensors.numpy import load
+
+        return load(content)
 
     def find(self, name: str, folders: Iterable[Path]) -> tuple[Path, dict[str, Any]] | None:
         """Path and content of the file of that name in the first folder that has it. Raises `damaged`."""
@@ -109,18 +155,11 @@ class NamedFiles:
     def changed(self, path: Path) -> SlotragError:
         """The error for a file that is not what its name says."""
         return self.damaged(
-            f"The {self.kind} {path} was changed: its content is not what its name says; delete it and {self.again}, "
-            f"or write {self.kind}=none."
+            f"The {self.kind} {path} was changed: its content is not what its name says; delete it and {self.again}"
+            + (f", or write {self.instead}." if self.instead else ".")
         )
 
 
-def _require_text_keys(value: object) -> None:
-    """JSON turns the key 1 into "1" in silence, so that a file would not be what was hashed."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a key is text, not {key!r}")
-            _require_text_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _require_text_keys(inner)
+def _beside(path: Path) -> Path:
+    """Where the weights of the file at `path` lie."""
+    return path.with_suffix(".safetensors")

@@ -7,7 +7,6 @@ modules' inner workings.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError, UsageError
 from ..backbones.safetensors_file import float32_bytes
-from ..named_files import DIGITS, NamedFiles, canonical, is_name, name_of
-from ..whole_files import write_whole
+from ..named_files import DIGITS, NamedFiles, canonical, is_name, name_of, sha256_of
 from .configuration import HeadConfig
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class HeadMismatch(UsageError):
     """A head was made for another method, backbone, tokenizer or graph."""
 
 
-_FILES = NamedFiles("head", _SCHEMA, _FIELDS, HeadDamaged, "train it again")
+_FILES = NamedFiles("head", _SCHEMA, _FIELDS, HeadDamaged, "train it again", "head=none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ class HeadCheckpoint:
     @cached_property
     def weights_sha256(self) -> str:
         """sha256 of `weights_bytes`."""
-        return _sha256(self.weights_bytes)
+        return sha256_of(self.weights_bytes)
 
     def to_json_bytes(self) -> bytes:
         """The JSON file's content: canonical, the same bytes for equal heads.
@@ -172,16 +170,7 @@ def save_head(checkpoint: HeadCheckpoint, models: ModelStore) -> Path:
 
 def write_head(checkpoint: HeadCheckpoint, folder: Path) -> Path:
     """Write ``HASH.safetensors`` and then ``HASH.json`` into `folder`; the path of the latter."""
-    name = checkpoint.hash
-    try:
-        write_whole(folder / f"{name}.safetensors", checkpoint.weights_bytes)
-        write_whole(folder / f"{name}.json", checkpoint.to_json_bytes())
-    except OSError as error:
-        raise SlotragError(
-            f"The head cannot be written to {folder} ({error.strerror}); make room there, or set SLOTRAG_MODELS to "
-            "another folder."
-        ) from error
-    return folder / f"{name}.json"
+    return _FILES.write(folder, checkpoint.to_json_bytes(), checkpoint.weights_bytes)
 
 
 def find_head(hash: str, models: ModelStore) -> HeadCheckpoint:
@@ -278,24 +267,12 @@ def _graph(method: str, graph: str | None) -> str | None:
 
 def _with_weights(path: Path, value: Mapping[str, Any]) -> HeadCheckpoint:
     """The head whose JSON lies at `path`, with the weights beside it."""
-    weights_path = path.with_suffix(".safetensors")
-    weights = _FILES.read(weights_path)
-    if weights is None:
-        raise HeadDamaged(f"The head {path} lacks its weights; copy {weights_path.name} beside it, or train it again.")
-    if _sha256(weights) != value["weights_sha256"]:
-        raise _FILES.changed(weights_path)
-    from safetensors.numpy import load
-
     try:
         config = HeadConfig.from_json(value["head"])
     except UsageError as error:
         raise HeadDamaged(f"The head {path} is of another version of slotrag ({error}).") from error
     return HeadCheckpoint(
         config=config,
-        weights=load(weights),
+        weights=_FILES.weights(path, value["weights_sha256"]),
         **{name: value[name] for name in _FIELDS if name not in ("head", "weights_sha256")},
     )
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -6,7 +6,6 @@ made for another language model or tokenizer is refused. It knows neither traini
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import SlotragError, UsageError
-from ...encoders.named_files import DIGITS, NamedFiles, canonical, is_name, name_of
-from ...encoders.whole_files import write_whole
+from ...encoders.named_files import DIGITS, NamedFiles, canonical, is_name, name_of, sha256_of
 from .configuration import CompressorConfig
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ class CompressorCheckpoint:
     @cached_property
     def weights_sha256(self) -> str:
         """sha256 of `weights_bytes`."""
-        return hashlib.sha256(self.weights_bytes).hexdigest()
+        return sha256_of(self.weights_bytes)
 
     def to_json_bytes(self) -> bytes:
         """The JSON file's content: canonical, the same bytes for equal compressors.
@@ -158,16 +156,7 @@ def save_compressor(checkpoint: CompressorCheckpoint, models: ModelStore) -> Pat
 
 def write_compressor(checkpoint: CompressorCheckpoint, folder: Path) -> Path:
     """Write ``HASH.safetensors`` and then ``HASH.json`` into `folder`; the path of the latter."""
-    name = checkpoint.hash
-    try:
-        write_whole(folder / f"{name}.safetensors", checkpoint.weights_bytes)
-        write_whole(folder / f"{name}.json", checkpoint.to_json_bytes())
-    except OSError as error:
-        raise SlotragError(
-            f"The compressor cannot be written to {folder} ({error.strerror}); make room there, or set SLOTRAG_MODELS "
-            "to another folder."
-        ) from error
-    return folder / f"{name}.json"
+    return _FILES.write(folder, checkpoint.to_json_bytes(), checkpoint.weights_bytes)
 
 
 def find_compressor(hash: str, models: ModelStore) -> CompressorCheckpoint:
@@ -185,13 +174,9 @@ def find_compressor(hash: str, models: ModelStore) -> CompressorCheckpoint:
             f"{hash!r} is no compressor: it is named by {DIGITS} hex digits, as `slotrag train icae` writes them."
         )
     cache = models.folder / FOLDER
-    for folder in (cache, SHIPPED):
-        path = folder / f"{hash}.json"
-        content = _FILES.read(path)
-        if content is not None:
-            if name_of(content) != hash:
-                raise _changed(path)
-            return _with_weights(path, _FILES.parsed(content, str(path)))
+    found = _FILES.find(hash, (cache, SHIPPED))
+    if found is not None:
+        return _with_weights(*found)
     raise CompressorMissing(
         f"The compressor {hash} is not on this machine: copy its files {hash}.json and {hash}.safetensors into {cache}."
     )
@@ -215,30 +200,15 @@ def shipped_compressor(base_weights: str, compressor: str | None = None, *, fold
     return max(found)[1] if found else None
 
 
-def _changed(path: Path) -> CompressorDamaged:
-    return CompressorDamaged(
-        f"The compressor {path} was changed: its content is not what its name says; delete it and train it again."
-    )
-
-
 def _with_weights(path: Path, value: Mapping[str, Any]) -> CompressorCheckpoint:
     """The compressor whose JSON lies at `path`, with the weights beside it."""
-    weights_path = path.with_suffix(".safetensors")
-    weights = _FILES.read(weights_path)
-    if weights is None:
-        raise CompressorDamaged(
-            f"The compressor {path} lacks its weights; copy {weights_path.name} beside it, or train it again."
-        )
-    if hashlib.sha256(weights).hexdigest() != value["weights_sha256"]:
-        raise _changed(weights_path)
-    from safetensors.numpy import load
-
+    stored = _FILES.weights(path, value["weights_sha256"])
     try:
         config = CompressorConfig.from_json(value["config"])
     except UsageError as error:
         raise CompressorDamaged(f"The compressor {path} is of another version of slotrag ({error}).") from error
     return CompressorCheckpoint(
         config=config,
-        weights={name: array.astype(np.float32) for name, array in load(weights).items()},
+        weights={name: array.astype(np.float32) for name, array in stored.items()},
         **{name: value[name] for name in _FIELDS if name not in ("config", "weights_sha256")},
     )

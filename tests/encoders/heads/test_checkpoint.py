@@ -26,6 +26,7 @@ from slotrag.encoders.heads.checkpoint import (
 )
 from slotrag.encoders.heads.configuration import head_config
 from slotrag.encoders.heads.heads import build_head
+from slotrag.encoders.named_files import name_of
 
 
 def made(method: str = "attention", *, seed: int = 0, **parameters) -> HeadCheckpoint:
@@ -145,7 +146,7 @@ def test_a_file_of_another_form(models: ModelStore, change: dict, words: str) ->
     head = made()
     path = save_head(head, models)
     content = json.dumps({**json.loads(path.read_bytes()), **change}).encode()
-    name = module._sha256(content)[:16]
+    name = name_of(content)
     path.with_name(f"{name}.json").write_bytes(content)
     path.with_name(f"{name}.safetensors").write_bytes(head.weights_bytes)
     with pytest.raises(HeadDamaged, match=words):
