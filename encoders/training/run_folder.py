@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError, UsageError
+from ..whole_files import write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,16 +193,7 @@ class RunFolder:
 
     def _replace(self, name: str, content: bytes) -> None:
         with self._writing():
-            descriptor, partial = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=self.path)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(partial).replace(self.path / name)
-            except BaseException:
-                Path(partial).unlink(missing_ok=True)
-                raise
+            write_whole(self.path / name, content)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
