@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
 from . import measures
@@ -19,18 +18,9 @@ from .sources import TextVectors
 if TYPE_CHECKING:
     import torch
 
+    from .settings import TrainingSettings
+
 Check = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
-    """What tasks need of the settings: see `trainer.TrainingSettings`."""
-
-    scale: float
-    pair_loss: Literal["ranking", "cosine"]
-    symmetric: bool
-    candidates: int
-    seed: int
 
 
 class Task(ABC):
@@ -63,7 +53,7 @@ class Task(ABC):
         """Measures on the held-out part, 0 to 1 (Spearman's from -1), `measure` among them."""
 
 
-def task_for(train: Examples, held_out: Examples, *, dimension: int, settings: TaskSettings) -> Task:
+def task_for(train: Examples, held_out: Examples, *, dimension: int, settings: TrainingSettings) -> Task:
     """The task of learning from `train` and being measured on `held_out`, for vectors of `dimension`.
 
     Raises
@@ -85,7 +75,7 @@ class Classification(Task):
 
     measure = "accuracy"
 
-    def __init__(self, train: Labelled, held_out: Labelled, dimension: int, settings: TaskSettings) -> None:
+    def __init__(self, train: Labelled, held_out: Labelled, dimension: int, settings: TrainingSettings) -> None:
         import torch
 
         self._train, self._held_out, self._scale = train, held_out, settings.scale
@@ -127,7 +117,7 @@ class Similarity(Task):
 
     measure = "spearman"
 
-    def __init__(self, train: ScoredPairs, held_out: ScoredPairs, settings: TaskSettings) -> None:
+    def __init__(self, train: ScoredPairs, held_out: ScoredPairs, settings: TrainingSettings) -> None:
         import torch
 
         self._train, self._held_out, self._settings = train, held_out, settings
@@ -165,12 +155,12 @@ class Similarity(Task):
 class Retrieval(Task):
     """Queries near their passages and far from those of others; nDCG@10 decides.
 
-    Held-out queries are asked among the held-out passages and those trained on, `TaskSettings.candidates` at most.
+    Held-out queries are asked among the held-out passages and those trained on, `TrainingSettings.candidates` at most.
     """
 
     measure = "ndcg@10"
 
-    def __init__(self, train: Queries, held_out: Queries, settings: TaskSettings) -> None:
+    def __init__(self, train: Queries, held_out: Queries, settings: TrainingSettings) -> None:
         self._train, self._settings = train, settings
         self._relevant = train.relevant()
         self.size = len(train)

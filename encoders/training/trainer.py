@@ -20,7 +20,7 @@ from .run_folder import RunFolder
 from .sets import facts_of, names_of, parted
 from .settings import TrainingSettings
 from .sources import StateSource
-from .tasks import Task, TaskSettings, task_for
+from .tasks import Task, task_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,15 +178,8 @@ class _Training:
         return result
 
     def _tasks(self, dimension: int) -> dict[str, Task]:
-        settings = TaskSettings(
-            scale=self._settings.scale,
-            pair_loss=self._settings.pair_loss,
-            symmetric=self._settings.symmetric,
-            candidates=self._settings.candidates,
-            seed=self._settings.seed,
-        )
         return {
-            name: task_for(train, held, dimension=dimension, settings=settings)
+            name: task_for(train, held, dimension=dimension, settings=self._settings)
             for name, (train, held) in zip(self._names, self._parts, strict=True)
         }
 

@@ -1,6 +1,6 @@
 """What the measurements of heads share: states in memory, one training of a head, rows on the disk, a table.
 
-It knows no data set. `head_classification.py` and `head_dilution.py` use it.
+It knows no data set. `head_classification.py` and `head_dilution.py` use all of it, `head_retrieval.py` the rows.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from slotrag.encoders.backbones.frozen import FrozenLM
 from slotrag.encoders.backbones.store import ModelStore
@@ -27,7 +27,7 @@ from slotrag.encoders.training.mean_pooling import MeanPooling
 from slotrag.encoders.training.settings import TrainingSettings
 from slotrag.encoders.training.sources import TextVectors
 from slotrag.encoders.training.state_cache import StateCache
-from slotrag.encoders.training.tasks import Task, TaskSettings, task_for
+from slotrag.encoders.training.tasks import task_for
 
 HEADS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "last-layer": ("layer", {}),
@@ -140,10 +140,11 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Trained:
-    """A head at its best check on the held-out part, with its classifier, and what there is to tell of the training."""
+    """A head at its best check on the held-out part, with its classifier's weights (none where it has no labels), and
+    what there is to tell of the training."""
 
     module: torch.nn.Module
-    classifier: torch.nn.Module | None
+    classifier: Mapping[str, np.ndarray]
     held_out: float
     facts: dict[str, Any]
 
@@ -155,20 +156,16 @@ def train(
     source: InMemory,
     settings: TrainingSettings,
 ) -> Trained:
-    """As `train_head`, but it keeps the classifier of the best check and trains none over mean pooling beside it."""
-    task = _task(parts, dimension, settings)
+    """As `train_head`, but without a folder, and without measuring mean pooling beside it."""
+    task = task_for(*parts, dimension=dimension, settings=settings)
     work = Loop(module, {"task": task}, source, settings, torch.device("cpu"))
-    best: list[tuple[Any, Any]] = []
-
-    def checked() -> None:
-        if work.position.best_step == work.position.step:
-            best[:] = [deepcopy((module, task.classifier))]
-
     started = time.perf_counter()
-    work.run(check=lambda: None, checked=checked)
-    (kept, classifier), position = best[0], work.position
+    work.run(check=lambda: None)
+    module.load_state_dict(_tensors(work.weights))
+    position = work.position
     return Trained(
-        kept.eval(), classifier, position.best.measure,
+        module.eval(), {name.removeprefix("0."): array for name, array in work.classifiers.items()},
+        position.best.measure,
         {
             "held_out": round(position.best.measure, 5), "best_step": position.best_step, "last_step": position.step,
             "stopped": position.stopped, "parameters": sum(weights.numel() for weights in module.parameters()),
@@ -177,12 +174,13 @@ def train(
     )  # fmt: skip
 
 
-def measured(trained: Trained, dimension: int, train: Any, test: Any, source: InMemory, settings: Any) -> float:
+def measured(
+    trained: Trained, dimension: int, train: Any, test: Any, source: InMemory, settings: TrainingSettings
+) -> float:
     """Accuracy or Spearman's correlation on the test part."""
-    task = _task((train, test), dimension, settings)
+    task = task_for(train, test, dimension=dimension, settings=settings)
     if task.classifier is not None:
-        assert trained.classifier is not None
-        task.classifier.load_state_dict(trained.classifier.state_dict())
+        task.classifier.load_state_dict(_tensors(trained.classifier))
     vectors = TextVectors(trained.module, source, torch.device("cpu"))
     return task.measured(vectors, lambda: None)[task.measure]
 
@@ -291,9 +289,8 @@ def _cell(values: Sequence[float]) -> str:
     return f"{100 * statistics.fmean(values):.1f}{spread}"
 
 
-def _task(parts: tuple[Any, Any], dimension: int, settings: TrainingSettings) -> Task:
-    own = TaskSettings(**{field.name: getattr(settings, field.name) for field in fields(TaskSettings)})
-    return task_for(*parts, dimension=dimension, settings=own)
+def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def _every(count: int, what: str) -> Callable[[int, int], None]:

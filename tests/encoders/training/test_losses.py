@@ -10,7 +10,8 @@ import pytest
 import torch
 from slotrag.encoders.training import losses
 from slotrag.encoders.training.examples import Queries
-from slotrag.encoders.training.tasks import Retrieval, TaskSettings
+from slotrag.encoders.training.settings import TrainingSettings
+from slotrag.encoders.training.tasks import Retrieval
 
 
 def units(count: int, width: int = 8, seed: int = 0) -> np.ndarray:
@@ -117,7 +118,7 @@ class Given:
 
 
 HELD_OUT = Queries(["held"], ["held passage"])
-SETTINGS = TaskSettings(scale=20.0, pair_loss="ranking", symmetric=False, candidates=10, seed=0)
+SETTINGS = TrainingSettings(scale=20.0, symmetric=False, candidates=10, seed=0)
 
 
 def expected_loss(rows: list[tuple[str, str, list[str]]]) -> float:
