@@ -7,7 +7,6 @@ base model is refused.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import UsageError
+from ...encoders.backbones.digests import sha256_of
 from .checkpoint import CompressorCheckpoint
 from .configuration import SEGMENT_TOKENS, SPECIAL_ROWS, CompressorConfig
 
@@ -71,7 +71,7 @@ def import_icae(path: Path, models: ModelStore, base: str, *, alpha: float = ALP
         weights={name: _array(value) for name, value in own.items()},
         base_weights=models.weights_sha256(base),
         tokenizer=models.tokenizer_sha256(base),
-        training={"imported": {"file": path.name, "sha256": _sha256(path), "alpha": alpha}, "data": []},
+        training={"imported": {"file": path.name, "sha256": sha256_of(path), "alpha": alpha}, "data": []},
     )
 
 
@@ -189,8 +189,3 @@ def _mapped(path: Path) -> dict[str, Any]:
 
 def _array(value: torch.Tensor) -> np.ndarray:
     return value.detach().float().cpu().numpy().copy()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .... import UsageError
+from ....encoders.backbones.digests import sha256_of
 from ...documents import NoText, ReadError, UnsupportedFile
 from ...readers.registry import read_parts
 
 _PASSAGE = ("passage", "context", "text")
 _WORD = re.compile(r"\w+")
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Source:
         """Hash of the content: of the file, or of the names and contents of all files of the folder."""
         files = self.files()
         if files == [self.path]:
-            return _digest(self.path)
-        lines = (f"{path.relative_to(self.path).as_posix()}\0{_digest(path)}\n" for path in files)
+            return sha256_of(self.path)
+        lines = (f"{path.relative_to(self.path).as_posix()}\0{sha256_of(path)}\n" for path in files)
         return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def texts(self, skipped: list[str] | None = None) -> Iterator[SourceText]:
@@ -207,11 +207,3 @@ def _paragraph(value: Any) -> SourceText:
         if answers:
             asked.append(Asked(str(question["question"]), answers))
     return SourceText(str(value["context"]), tuple(asked))
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
