@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import string
 import tempfile
 import time
 from collections import Counter
@@ -31,6 +30,7 @@ from slotrag.encoders.registry import create
 from slotrag.rag.context import SPAN_SENTENCES, plan
 from slotrag.rag.decoder import Decoder
 from slotrag.rag.evidence import rank_sentences
+from slotrag.rag.icae.training.measures import answer_f1, exact_match, normalised
 from slotrag.rag.prompting import SHORT_FORM, messages
 from slotrag.rag.spans import choose_span
 
@@ -59,19 +59,6 @@ def read(path: Path) -> tuple[list[str], list[Question]]:
                 questions.append(Question(asked["question"], answers, len(paragraphs)))
             paragraphs.append(paragraph["context"])
     return paragraphs, questions
-
-
-def normalised(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
-    text = "".join(character for character in text.lower() if character not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def f1(reply: str, answer: str) -> float:
-    """Token F1 of the normal forms."""
-    ours, theirs = normalised(reply).split(), normalised(answer).split()
-    common = sum((Counter(ours) & Counter(theirs)).values())
-    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
 
 
 def holds(text: str, answers: Sequence[str]) -> bool:
@@ -143,10 +130,8 @@ def scores(name: str, replies: Sequence[str], questions: Sequence[Question]) -> 
     return {
         "condition": name,
         "questions": len(pairs),
-        "f1": interval([max(f1(reply, answer) for answer in q.answers) for reply, q in pairs]),
-        "exact_match": interval(
-            [float(normalised(reply) in {normalised(answer) for answer in q.answers}) for reply, q in pairs]
-        ),
+        "f1": interval([answer_f1(reply, q.answers) for reply, q in pairs]),
+        "exact_match": interval([float(exact_match(reply, q.answers)) for reply, q in pairs]),
         "holds": interval([float(holds(reply, q.answers)) for reply, q in pairs]),
     }
 
