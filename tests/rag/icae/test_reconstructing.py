@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -117,8 +116,6 @@ def test_the_compressor_is_the_named_one_or_the_one_that_ships(generator, tiny_m
 def test_an_untrained_compressor_at_rate_1_is_the_text(tmp_path: Path):
     """The start of training: slots are the tokens' own embeddings, which the decoder repeats when asked to."""
     store = ModelStore(offline=True)
-    if not store.present("smollm2-135m"):
-        pytest.skip(f"no smollm2-135m in {os.environ.get('SLOTRAG_MODELS')}")
     model = FrozenLM.load(store.resolve("smollm2-135m"), causal=True, device="cpu")
     module = CompressorModule(model, CompressorConfig.for_model(model, rate=1, rank=4, read_out=2))
     text = "The bridge over the river was opened in 1844, after a delay of two years. It carries trains and people."
