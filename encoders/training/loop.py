@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import SlotragError
 from .sources import StateSource, TextVectors
+from .state_tensors import arrays_of, below, moments, restore_moments, tensors_of
 from .tasks import Task
 
 if TYPE_CHECKING:
@@ -249,8 +250,8 @@ class Loop:
         position.loss_sum, position.loss_count = 0.0, 0
         if position.step == 0 or measure > position.best.measure:
             position.best_step = position.step
-            self._best = _arrays(self._module.state_dict())
-            self._best_classifiers = _arrays(self._classifiers.state_dict())
+            self._best = arrays_of(self._module.state_dict())
+            self._best_classifiers = arrays_of(self._classifiers.state_dict())
         if self._optimiser is None:
             position.stopped = NOTHING
         elif sum(check.step > position.best_step for check in position.curve) >= self._settings.patience:
@@ -261,44 +262,25 @@ class Loop:
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Tensors and JSON values, of which `restore` makes the same state."""
-        tensors = {f"head.{name}": value for name, value in _arrays(self._module.state_dict()).items()}
-        tensors |= {f"classifiers.{name}": value for name, value in _arrays(self._classifiers.state_dict()).items()}
+        tensors = {f"head.{name}": value for name, value in arrays_of(self._module.state_dict()).items()}
+        tensors |= {f"classifiers.{name}": value for name, value in arrays_of(self._classifiers.state_dict()).items()}
         tensors |= {f"best.{name}": value for name, value in self._best.items()}
         tensors |= {f"best classifiers.{name}": value for name, value in self._best_classifiers.items()}
         if self._optimiser is not None:
-            for number, moments in self._optimiser.state_dict()["state"].items():
-                tensors |= {f"adam.{number}.{name}": value for name, value in _arrays(moments).items()}
+            tensors |= moments(self._optimiser)
         return tensors, self.position.to_json()
 
     def restore(self, tensors: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
         """Go back to a state that `state` gave."""
 
         self.position = Position.from_json(numbers)
-        self._module.load_state_dict(_tensors(_below(tensors, "head.")))
-        self._classifiers.load_state_dict(_tensors(_below(tensors, "classifiers.")))
-        self._best = _below(tensors, "best.")
-        self._best_classifiers = _below(tensors, "best classifiers.")
+        self._module.load_state_dict(tensors_of(below(tensors, "head.")))
+        self._classifiers.load_state_dict(tensors_of(below(tensors, "classifiers.")))
+        self._best = below(tensors, "best.")
+        self._best_classifiers = below(tensors, "best classifiers.")
         if self._optimiser is not None:
-            moments: dict[int, dict[str, torch.Tensor]] = {}
-            for name, value in _tensors(_below(tensors, "adam.")).items():
-                number, moment = name.split(".", 1)
-                moments.setdefault(int(number), {})[moment] = value
-            self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+            restore_moments(self._optimiser, tensors)
 
 
 def _seed(seed: int, step: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {step}".encode()).digest()[:7], "little")
-
-
-def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
-
-
-def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    import torch
-
-    return {name: torch.tensor(array) for name, array in arrays.items()}
-
-
-def _below(values: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

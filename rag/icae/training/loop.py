@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .... import SlotragError
+from ....encoders.training.loop import Diverged
+from ....encoders.training.state_tensors import below, moments, restore_moments
 from .checking import Cell, Checker, deciding, summary
 from .drawing import Drawer, context_tokens
 from .objectives import Reader, group_loss
@@ -27,10 +28,6 @@ STEPS, TIME = "steps", "time"
 
 LOG_EVERY = 20
 """Steps that a line of the training curve is the mean of."""
-
-
-class Diverged(SlotragError):
-    """The loss is not finite any more."""
 
 
 @dataclass(slots=True)
@@ -264,23 +261,11 @@ class Loop:
         """Tensors and JSON values, of which `restore` makes the same state."""
         tensors = {f"weights.{name}": value for name, value in self._reader.module.weights().items()}
         tensors |= {f"best.{name}": value for name, value in self._best.items()}
-        for number, moments in self._optimiser.state_dict()["state"].items():
-            for name, moment in moments.items():
-                tensors[f"adam.{number}.{name}"] = moment.detach().cpu().numpy().copy()
-        return tensors, asdict(self.position)
+        return {**tensors, **moments(self._optimiser)}, asdict(self.position)
 
     def restore(self, tensors: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
         """Go back to a state that `state` gave."""
         self.position = Position(**numbers)
-        self._reader.module.load_weights(_below(tensors, "weights."))
-        self._best = _below(tensors, "best.")
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for name, value in _below(tensors, "adam.").items():
-            number, moment = name.split(".", 1)
-            moments.setdefault(int(number), {})[moment] = torch.from_numpy(np.array(value))
-        if moments:
-            self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
-
-
-def _below(values: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+        self._reader.module.load_weights(below(tensors, "weights."))
+        self._best = below(tensors, "best.")
+        restore_moments(self._optimiser, tensors)
