@@ -132,20 +132,7 @@ class ChatTemplate:
         ValueError
             The model's template can't hold these turns.
         """
-        # Tokens carry the space before them: a prompt that ended with one would keep words from following.
-        reply_prefix = reply_prefix.rstrip()
-        literals, order = self._skeleton(messages, open_reply=True)
-        contents = [self._harmless(messages[index].content.strip()) for index in order]
-        if reply_prefix:
-            literals = [*literals[:-1], literals[-1] + reply_prefix]
-        head = self.tokens.opening() if self.plain else []
-        if not any(self.tokens.has_marker(content) for content in contents):
-            # One piece, exactly as the model was trained on it.
-            woven = literals[0] + "".join(a + b for a, b in zip(contents, literals[1:], strict=True))
-            return head + self.tokens.marked(woven)
-        ids = head + self.tokens.marked(literals[0])
-        for content, literal in zip(contents, literals[1:], strict=True):
-            ids += self.tokens.plain(content) + self.tokens.marked(literal)
+        (ids,) = self._rendered(messages, None, reply_prefix)
         return ids
 
     def render_around(self, messages: Sequence[Message], gap: str, reply_prefix: str = "") -> list[list[int]]:
@@ -155,22 +142,32 @@ class ChatTemplate:
         ----------
         gap : str
             Characters that stand in no content by chance. What will stand there is not the tokenizer's business.
+
+        Raises
+        ------
+        ValueError
+            As for `render`.
         """
+        return self._rendered(messages, gap, reply_prefix)
+
+    def _rendered(self, messages: Sequence[Message], gap: str | None, reply_prefix: str) -> list[list[int]]:
         literals, order = self._skeleton(messages, open_reply=True)
-        reply_prefix = reply_prefix.rstrip()
+        # Tokens carry the space before them: a prompt that ended with one would keep words from following.
+        literals[-1] += reply_prefix.rstrip()
         head = self.tokens.opening() if self.plain else []
         pieces: list[list[tuple[bool, str]]] = [[(True, literals[0])]]
         for index, literal in zip(order, literals[1:], strict=True):
-            first, *others = self._harmless(messages[index].content.strip()).split(gap)
+            content = self._harmless(messages[index].content.strip())
+            first, *others = [content] if gap is None else content.split(gap)
             pieces[-1].append((False, first))
             pieces += [[(False, other)] for other in others]
             pieces[-1].append((True, literal))
-        pieces[-1].append((True, reply_prefix))
         return [(head if place == 0 else []) + self._tokenised(piece) for place, piece in enumerate(pieces)]
 
     def _tokenised(self, piece: Sequence[tuple[bool, str]]) -> list[int]:
         """Ids of texts of the template (True) and of contents (False) that follow each other."""
         if not any(self.tokens.has_marker(text) for ours, text in piece if not ours):
+            # One text, exactly as the model was trained on it.
             return self.tokens.marked("".join(text for _, text in piece))
         return [token for ours, text in piece for token in (self.tokens.marked if ours else self.tokens.plain)(text)]
 
