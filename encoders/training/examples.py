@@ -128,11 +128,8 @@ class ScoredPairs:
             One of the parts would be empty.
         """
         _require_share(held_out)
-        wanted = max(round(held_out * len(self)), 1)
         pairs = [tuple(sorted(pair)) for pair in zip(self.first, self.second, strict=True)]
-        held = _taken(_connected(pairs, pairs), wanted, seed)
-        if len(held) * 2 < wanted:
-            held = _taken(_grouped(pairs), wanted, seed)
+        held = _held_out(pairs, pairs, held_out, seed)
         texts = {text for row in held for text in pairs[row]}
         train = [row for row in range(len(self)) if not texts.intersection(pairs[row])]
         rest = sorted(held)
@@ -201,13 +198,10 @@ class Queries:
             One of the parts would be empty.
         """
         _require_share(held_out)
-        wanted = max(round(held_out * len(self)), 1)
         links = [
             (("query", query), ("passage", text)) for query, text in zip(self.queries, self.positives, strict=True)
         ]
-        held = _taken(_connected(links, self.queries), wanted, seed)
-        if len(held) * 2 < wanted:
-            held = _taken(_grouped(self.queries), wanted, seed)
+        held = _held_out(links, self.queries, held_out, seed)
         rows = sorted(held)
         positives = {self.positives[row] for row in rows}
         train = [row for row in range(len(self)) if row not in held and self.positives[row] not in positives]
@@ -269,6 +263,16 @@ def _grouped(keys: Sequence[Key]) -> dict[Key, list[int]]:
     return places
 
 
+def _held_out(links: Sequence[Iterable[Hashable]], names: Sequence[Hashable], share: float, seed: int) -> set[int]:
+    """Rows that hang together, whole; where that gives less than half of the share, rows of one name, whole.
+
+    In the second case others share a link with them, and are to be left out.
+    """
+    wanted = max(round(share * len(names)), 1)
+    held = _taken(_connected(links, names), wanted, seed)
+    return held if len(held) * 2 >= wanted else _taken(_grouped(names), wanted, seed)
+
+
 def _connected(links: Sequence[Iterable[Hashable]], names: Sequence[Key]) -> dict[Key, list[int]]:
     """Rows that hang together by a common link, under the name of the first row of each group."""
     parent = list(range(len(links)))
@@ -294,7 +298,7 @@ def _taken(groups: dict[Any, list[int]], wanted: int, seed: int) -> set[int]:
     """Rows of whole groups drawn by `seed`, `wanted` at most; a group that does not fit any more is passed over."""
     held: set[int] = set()
     for key in sorted(groups, key=lambda key: _draw(seed, key)):
-        if len(held) + len(groups[key]) <= max(wanted, 1):
+        if len(held) + len(groups[key]) <= wanted:
             held.update(groups[key])
     return held
 
