@@ -91,9 +91,13 @@ def import_glot(
     state = _bare_names(tensors(read_weights(path)))
     if _GLOT not in state:
         raise ImportRefused(f"{path} is no GLOT state dict: it has no {_GLOT}; it has {some_names(state)}")
-    inner, whole = (int(size) for size in state["score_layer.0.weight"].shape)
+    inner, whole = (int(size) for size in state[_GLOT].shape)
     depth = len({name.split(".")[1] for name in state if name.startswith("convs.")})
-    weights = {f"scorer.{name[12:]}": value for name, value in state.items() if name.startswith("score_layer.")}
+    weights = {
+        name.replace("score_layer.", "scorer."): value
+        for name, value in state.items()
+        if name.startswith("score_layer.")
+    }
     language_model = _model(models, backbone)
     if not depth:
         config = config_for(language_model, "attention", layer=layer, sink=True, hidden=inner, start="authors")
