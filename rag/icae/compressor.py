@@ -160,14 +160,8 @@ class TrainedCompressor:
     def _compressed(self, token_lists: Sequence[Sequence[int]]) -> list[Slots]:
         import torch
 
-        lengths = [len(ids) for ids in token_lists]
-        ids = torch.zeros(len(lengths), max(lengths), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, own in enumerate(token_lists):
-            ids[row, : len(own)] = torch.tensor(list(own))
-            mask[row, : len(own)] = 1
         with self._language_model.timed(), torch.no_grad():
-            made = self.module.slots(self.module(ids, mask, rate=self._rate), lengths)
+            made = self.module.compressed(token_lists, rate=self._rate)
         return [Slots(_array(slots.rows), slots.positions, slots.tokens, slots.span) for slots in made]
 
 

@@ -21,8 +21,6 @@ from .weights_sharing import adapters, encoder_tree
 if TYPE_CHECKING:
     from ...encoders.backbones.frozen import FrozenLM
 
-__all__ = ["CompressorModule", "Slots"]
-
 
 class CompressorModule(torch.nn.Module):
     """The trained part over a frozen language model: LoRA, memory table and projection.
@@ -125,6 +123,22 @@ class CompressorModule(torch.nn.Module):
             Slots(rows[at, :count], places[at, :count], int(tokens), int(tokens) if centred else int(count))
             for at, (count, tokens) in enumerate(zip(counts, lengths, strict=True))
         ]
+
+    def compressed(
+        self,
+        token_lists: Sequence[Sequence[int]],
+        slot_counts: Sequence[int] | None = None,
+        *,
+        rate: float | None = None,
+    ) -> list[Slots]:
+        """The slots of segments that are lists of token ids, in one pass; the options are those of `forward`."""
+        lengths = [len(ids) for ids in token_lists]
+        ids = torch.zeros(len(lengths), max(lengths), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, own in enumerate(token_lists):
+            ids[row, : len(own)] = torch.tensor(list(own))
+            mask[row, : len(own)] = 1
+        return self.slots(self(ids, mask, slot_counts, rate=rate), lengths)
 
     def special_row(self, name: str) -> torch.Tensor:
         """The table's row ``AE``, ``LM`` or ``FT``, float32, shape (1, width)."""

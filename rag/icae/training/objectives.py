@@ -98,13 +98,7 @@ class Reader:
             pieces += [ids[place] for place in cut]
             fixed = config.slots_per_segment is not None
             counts += [config.slots_for(len(ids[place]), None if fixed else rate) for place in cut]
-        lengths = [len(piece) for piece in pieces]
-        ids = torch.zeros(len(pieces), max(lengths), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for at, piece in enumerate(pieces):
-            ids[at, : len(piece)] = torch.tensor(piece)
-            mask[at, : len(piece)] = 1
-        found = iter(self.module.slots(self.module(ids, mask, counts), lengths))
+        found = iter(self.module.compressed(pieces, counts))
         return [joined([next(found) for _ in range(count)], config.width) for count in parts]
 
     def scores(self, rows: Sequence[Row], contexts: Sequence[Sequence[Any]]) -> Scores:
