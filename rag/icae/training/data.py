@@ -18,7 +18,7 @@ from ....encoders.tokens import rust_tokenizer
 from ...sentences import sentences
 from .made_questions import made_questions
 from .sources import Asked, Source, SourceText, WordRuns
-from .token_store import Question, TokenStore, TokenWriter
+from .token_store import GIVEN, MADE, Question, TokenStore, TokenWriter
 
 _SCHEMA = 1
 _LEAST_TOKENS = 16
@@ -175,13 +175,13 @@ class _Work:
             place = _place(passages, asked)
             if place is not None:
                 start, stop, _ = place
-                self._writer.ask(Question(text, start, stop, asked.question, asked.answers, "given"))
+                self._writer.ask(Question(text, start, stop, asked.question, asked.answers, GIVEN))
                 counts["questions"] += 1
         if not made:
             return
         for start, stop, passage in passages:
             for asked in made_questions(passage, self._preparation.questions, self._preparation.seed):
-                self._writer.ask(Question(text, start, stop, asked.question, asked.answers, "made"))
+                self._writer.ask(Question(text, start, stop, asked.question, asked.answers, MADE))
                 counts["questions"] += 1
 
     def _passages(self, text: str, ids: list[int], starts: list[int]) -> Iterator[tuple[int, int, str]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .... import UsageError
 from .curriculum import Curriculum
-from .token_store import Question, TokenStore
+from .token_store import GIVEN, MADE, REPLY, Question, TokenStore
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -30,7 +30,7 @@ _NARROW = 0.75
 _MOST_CONTINUED = 128
 _LEAST = 8
 _TRIES = 50
-_KIND_CHANCES = {"given": 0.35, "reply": 0.3, "made": 0.35}
+_KIND_CHANCES = {GIVEN: 0.35, REPLY: 0.3, MADE: 0.35}
 """Questions that texts give of themselves are many; those of people and of the decoder are not to drown in them."""
 
 

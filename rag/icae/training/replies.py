@@ -9,19 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....encoders.backbones.chat_template import Message
 from ....encoders.backbones.generation import Completion, generate_batch
 from ....encoders.backbones.prefill import Prompt
 from ...prompting import SMALL_FORM, messages
 from ...training.questions import QUESTION, question_problem
-from .token_store import Question, StoreDamaged, TokenStore, question_line
+from .token_store import GIVEN, MADE, REPLY, Question, StoreDamaged, TokenStore, question_line
 
 if TYPE_CHECKING:
     from ...decoder import Decoder
-
-REPLY = "reply"
 
 _BATCH = 8
 _QUESTION_TOKENS = 32
@@ -67,9 +65,9 @@ def _jobs(store: TokenStore) -> list[Question]:
     passages: dict[tuple[int, int, int], Question] = {}
     for asked in store.questions():
         place = (asked.text, asked.start, asked.stop)
-        if asked.kind == "given":
+        if asked.kind == GIVEN:
             given[(*place, asked.question)] = asked
-        elif asked.kind == "made":
+        elif asked.kind == MADE:
             passages[place] = replace(asked, question="")
     return [*sorted(given.values(), key=_draw), *sorted(passages.values(), key=_draw)]
 
@@ -134,7 +132,7 @@ def _whole_lines(store: TokenStore) -> int:
 
 
 def _append(store: TokenStore, answered: Iterator[Question]) -> None:
-    lines: Any = "".join(question_line(asked) for asked in answered)
+    lines = "".join(question_line(asked) for asked in answered)
     try:
         with store.replies_path.open("a", encoding="utf-8") as file:
             file.write(lines)

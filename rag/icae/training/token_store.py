@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _TOKENS, _TEXTS, _QUESTIONS, _META = "tokens.bin", "texts.safetensors", "questions.jsonl", "store.json"
 _REPLIES = "replies.jsonl"
+
+GIVEN, MADE, REPLY = "given", "made", "reply"
+"""Questions that came with a text, that were made of the text itself, that the decoder answered."""
 
 
 class StoreDamaged(SlotragError):
@@ -41,7 +44,7 @@ class Question:
     answers : tuple of str
         The one to be learned first; none where the decoder had no reply.
     kind : str
-        ``given`` (it came with the text), ``made`` (of the text itself) or ``reply`` (answered by the decoder).
+        `GIVEN`, `MADE` or `REPLY`.
     """
 
     text: int
@@ -233,8 +236,7 @@ class TokenStore:
 
 def question_line(question: Question) -> str:
     """A question as a line of its file."""
-    value = {name: getattr(question, name) for name in ("text", "start", "stop", "question", "answers", "kind")}
-    return json.dumps(value, ensure_ascii=True) + "\n"
+    return json.dumps(asdict(question)) + "\n"
 
 
 def _unwritable(folder: Path, error: OSError) -> StoreDamaged:

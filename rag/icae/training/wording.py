@@ -13,6 +13,7 @@ from ....encoders.backbones.chat_template import ChatTemplate
 from ...prompting import SHORT_FORM, SMALL_FORM, PromptForm
 from ..reading import AuthorsForm, Beside, ChatForm, ReadingForm, reading_form
 from .drawing import AUTOENCODE, CONTINUE, Row
+from .token_store import REPLY
 
 if TYPE_CHECKING:
     import torch
@@ -78,7 +79,7 @@ class Wording:
 
 
 def _form_of(row: Row) -> PromptForm:
-    if row.kind == "reply":
+    if row.kind == REPLY:
         return SMALL_FORM
     chosen = hashlib.sha256(row.question.encode("utf-8", "surrogateescape")).digest()[0] % _WITH_EXAMPLES
     return SHORT_FORM if chosen == 0 else BRIEF_FORM
